@@ -16,17 +16,17 @@ type Step int
 
 // Steps.
 const (
-	// StepUserRanges gives back ranges of user IDs (step 8).
+	// StepUserRanges gives user ID ranges back (step 8).
 	StepUserRanges Step = 8
 	// StepDirectories removes folders of pods (step 9, section 4).
 	StepDirectories Step = 9
 	// StepMirrors deletes mirror pods without a static pod (step 10).
 	StepMirrors Step = 10
-	// StepRestart starts desired pods the workers do not know (step 12).
+	// StepRestart starts desired pods that the workers do not know (step 12).
 	StepRestart Step = 12
 	// StepFinish finishes deleted pods that never ran (step 13).
 	StepFinish Step = 13
-	// StepKillOrphan kills what runs without being known (step 14).
+	// StepKillOrphan kills running pods that are not known (step 14).
 	StepKillOrphan Step = 14
 	// StepCgroups removes cgroups of gone pods (step 16).
 	StepCgroups Step = 16
@@ -34,7 +34,7 @@ const (
 	StepContent Step = 20
 	// StepLogs removes log folders of gone pods (LG1).
 	StepLogs Step = 21
-	// StepContainers and StepSandboxes remove dead ones by policy (sections 6, 7).
+	// StepContainers and StepSandboxes remove dead ones according to policy (sections 6, 7).
 	StepContainers Step = 22
 	StepSandboxes  Step = 23
 	// StepImages removes unused images (section 8.2).
@@ -76,7 +76,7 @@ func (s Step) String() string {
 // MarshalText returns String, so that a plan in JSON reads like its table (DR4).
 func (s Step) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// kind is what a step acts on.
+// kind returns the kind of object that a step acts on.
 func (s Step) kind() string {
 	switch s {
 	case StepUserRanges:
@@ -100,7 +100,7 @@ func (s Step) kind() string {
 	}
 }
 
-// Action is one thing a pass would do, or is kept from doing (DR1, DR3).
+// Action is one thing that a pass would do, or that a rule forbids (DR1, DR3).
 type Action struct {
 	Step Step `json:"step"`
 	// Kind is what the object is: pod, pod folder, log folder, container, sandbox,
@@ -112,7 +112,7 @@ type Action struct {
 	Object Object `json:"object"`
 	// Reason says why the object is a candidate.
 	Reason string `json:"reason"`
-	// Age and Size in bytes of the object; 0 if not known.
+	// Age of the object, and its Size in bytes; 0 if not known.
 	Age  metav1.Duration `json:"age,omitzero"`
 	Size int64           `json:"size,omitempty"`
 	// Forbidden is the rule that forbids the action; zero if it is allowed.
@@ -125,22 +125,21 @@ func (a Action) Allowed() bool { return a.Forbidden.IsZero() }
 // Rule is the name of a rule of docs/spec, such as "ND2".
 type Rule = rule.Rule
 
-// Denial says by which rule, and why, something is not done. The zero value denies
-// nothing. Its fields:
+// Denial says which rule forbids something, and why. The zero value denies nothing. Its fields:
 //
 //	Rule Rule   // such as "ND2"
-//	Why  string // in words
+//	Why  string // explanation
 type Denial = rule.Denial
 
-// Object identifies what an action is about. It reads as namespace/name/container and
-// ID, as far as these are known.
+// Object identifies what an action is about. It prints as namespace/name/container and ID, as far
+// as these are known.
 type Object struct {
 	// Namespace and Name are those of the pod or mirror pod.
 	Namespace, Name string
 	// Container is a container's name.
 	Container string
-	// ID is the runtime's ID of a container or sandbox, an image, or the UID of a pod
-	// whose name is not known.
+	// ID is the runtime's ID of a container or sandbox, an image, or the UID of a pod whose name is
+	// not known.
 	ID string
 }
 
@@ -183,24 +182,24 @@ func (p *Plan) Add(actions ...Action) {
 	p.sort()
 }
 
-// result is what became of an allowed action.
+// result says what became of an allowed action.
 type result string
 
 // Results.
 const (
 	// Done: it was done, or there was nothing left to do (ID1).
 	done result = "done"
-	// Skipped: a guard that was asked again right before, a veto or a rate held it
+	// Skipped: a guard that was asked again just before the action, a veto or a rate limit held it
 	// back; a later pass decides again.
 	skipped result = "skipped"
-	// Failed: it did not work, and is tried again.
+	// Failed: it did not work, and will be retried.
 	failed result = "failed"
 )
 
-// outcome is an action with what became of it (DR1).
+// outcome is an action and its result (DR1).
 type outcome struct {
 	Action
 	Result result
-	// Why it was skipped, or how it failed (then without a rule).
+	// Why it was skipped, or how it failed (in that case without a rule).
 	Why Denial
 }

@@ -15,11 +15,11 @@ type WorkerState uint8
 
 // States.
 const (
-	// WorkerSync: it is to run.
+	// WorkerSync: the pod should run.
 	WorkerSync WorkerState = iota
 	// WorkerTerminating: its containers are being stopped.
 	WorkerTerminating
-	// WorkerTerminated: its containers have stopped; the rest is being released, or has
+	// WorkerTerminated: its containers have stopped; everything else is being released, or has
 	// been.
 	WorkerTerminated
 )
@@ -42,10 +42,10 @@ func (s WorkerState) String() string {
 // (spec/podworkers.md S8).
 type Worker struct {
 	State WorkerState
-	// Orphan: not desired. HasConfig: a full pod is known, not only a runtime
-	// pod. Static: the pod does not come from the API.
+	// Orphan: not desired. HasConfig: the full pod is known, not only a runtime pod. Static: the
+	// pod does not come from the API.
 	Orphan, HasConfig, Static bool
-	// Restart: it is desired, its life is over, and it is to live again.
+	// Restart: the pod is desired, its life is over, and it should get a new life.
 	Restart bool
 }
 
@@ -61,29 +61,29 @@ type Pods interface {
 // Workers are the pods' workers. Calls do not block; all but Known, Knows and
 // ContentShouldBeRemoved are made inside the fence.
 type Workers interface {
-	// SyncKnownPods forgets finished pods and starts the termination of
-	// orphans (spec/podworkers.md 10). The map becomes the caller's.
+	// SyncKnownPods forgets finished pods and starts terminating orphans (spec/podworkers.md 10).
+	// The map belongs to the caller.
 	SyncKnownPods(desired []*v1.Pod) map[types.UID]Worker
-	// Known returns what the workers know and changes nothing, for a dry run. The
-	// map becomes the caller's.
+	// Known returns what the workers know and changes nothing, for a dry run. The map belongs to
+	// the caller.
 	Known() map[types.UID]Worker
 	// Knows reports whether there is a record of the pod.
 	Knows(uid types.UID) bool
 	// ContentShouldBeRemoved is the predicate of spec/podworkers.md 11.
 	ContentShouldBeRemoved(uid types.UID) bool
-	// Restart starts a desired pod that the workers do not know, or whose life is over
-	// and is forgotten in the same step.
+	// Restart starts a desired pod that the workers do not know, or whose life is over; that life
+	// is forgotten in the same step.
 	Restart(pod *v1.Pod)
 	// Kill terminates a desired pod.
 	Kill(pod *v1.Pod)
-	// KillRuntimePod terminates a pod that is known from the runtime only.
+	// KillRuntimePod terminates a pod that is known only from the runtime.
 	KillRuntimePod(pod *runtime.Pod)
 }
 
-// RunningLister reads what runs.
+// RunningLister lists what is running.
 type RunningLister interface {
-	// ListRunning returns the pods that have a running container or a ready
-	// sandbox and belong to this engine, read after the call began (step 5).
+	// ListRunning returns the pods that have a running container or a ready sandbox and belong to
+	// this engine. The runtime is read after the call begins (step 5).
 	ListRunning(ctx context.Context) ([]*runtime.Pod, error)
 }
 
@@ -95,11 +95,11 @@ type Statuses interface {
 	RemoveOrphanedStatuses(known map[types.UID]struct{})
 }
 
-// Content is what pods leave behind in the runtime and on disk. Removing what is
+// Content is what pods leave behind in the runtime and on disk. Removing something that is already
 // gone is success (ID1).
 type Content interface {
-	// RemovePod removes all containers, sandboxes and logs of a pod that has
-	// ended; it fails while anything of it runs.
+	// RemovePod removes all containers, sandboxes and logs of a pod that has ended; it fails while
+	// any of it is running.
 	RemovePod(ctx context.Context, uid types.UID) error
 	// LogDirs and PodDirs list the pods that have a folder.
 	LogDirs() ([]types.UID, error)
@@ -110,21 +110,21 @@ type Content interface {
 	RemovePodDir(ctx context.Context, uid types.UID) error
 }
 
-// Collector removes dead containers and sandboxes by policy (sections 6, 7).
-// contentGoes reports the pods whose content is no longer needed; it may be called at
-// any time during a call and does not block.
+// Collector removes dead containers and sandboxes according to policy (sections 6, 7). contentGoes
+// reports the pods whose content is no longer needed; it may be called at any time during a call
+// and does not block.
 type Collector interface {
 	// Plan says what a run would remove, and why the rest stays. It changes nothing.
 	Plan(ctx context.Context, contentGoes func(uid types.UID) bool) ([]Action, error)
-	// Collect makes one run over the whole runtime. permits is asked right before
-	// each removal, and done is called with the result.
+	// Collect makes one run over the whole runtime. It calls permits right before each removal, and
+	// done with the result.
 	Collect(ctx context.Context, contentGoes func(uid types.UID) bool, permits func(a Action) bool, done func(a Action, err error)) error
 }
 
-// Dated is an optional ability of [Content]: how old things are. It waits for
-// nothing but the file system.
+// Dated is an optional ability of [Content] that tells how old things are. It waits for nothing but
+// the file system.
 type Dated interface {
-	// Changed returns when the folder that the step removes last changed; zero if
-	// that is not known.
+	// Changed returns when the folder that the step removes last changed; zero if that is not
+	// known.
 	Changed(step Step, uid types.UID) time.Time
 }

@@ -13,9 +13,8 @@ import (
 	"github.com/podwright/podwright/internal/timing"
 )
 
-// collection is one run of the collector. It has a goroutine of its own, which asks the
-// passes for permission: one that hangs on a removal delays no pass (IN1), and a pass answers
-// when it comes to it.
+// collection is one run of the collector. It has its own goroutine, which asks the passes for
+// permission: a removal that hangs delays no pass (IN1), and a pass answers when it gets to it.
 //
 //	pass:        begin ── answer ── answer ── leave      answer ── end
 //	                        ▲  │      ▲                    ▲  │     ▲
@@ -23,7 +22,7 @@ import (
 //	collector:           permits ── done ── a removal that hangs ───┘
 type collection struct {
 	questions chan question
-	// left: the last pass did not wait for the end.
+	// left: the last pass did not wait for the end of the run.
 	left atomic.Bool
 	// skipped: something has to wait for another run. Guarded by the turn.
 	skipped bool
@@ -33,19 +32,19 @@ type collection struct {
 	ended chan struct{}
 }
 
-// question is what a run asks, or tells, a pass.
+// question is what a run asks a pass, or reports to it.
 type question struct {
 	action  Action
-	done    bool // the removal was made
+	done    bool // the removal has been made
 	err     error
 	allowed chan bool
 }
 
-// collect lets the collector make its run, at most once per period. The same guard
-// protects each pod (SG2, SG3).
+// collect lets the collector make its run, at most once per period. The same guard as for other
+// removals protects each pod (SG2, SG3).
 func (h *Housekeeper) collect(ctx context.Context, runningErr error, now time.Time) []error {
 	if runningErr != nil || h.options.Collector == nil {
-		return nil // the runtime does not answer: next pass (ND11)
+		return nil // the runtime does not answer: left to the next pass (ND11)
 	}
 	if h.collection == nil {
 		if now.Before(h.collectAt) {
@@ -54,17 +53,17 @@ func (h *Housekeeper) collect(ctx context.Context, runningErr error, now time.Ti
 		h.collectAt = now.Add(h.options.CollectPeriod)
 		if now.Sub(h.collectBegan) >= h.options.CollectPeriod {
 			h.collectBegan = now
-			clear(h.tried) // a veto may keep a run from ever being complete
+			clear(h.tried) // otherwise a veto could keep a run from ever being complete
 		}
 		h.collection = h.beginCollection(ctx)
 	}
 	c := h.collection
 	if !h.answer(ctx, c) {
-		return nil // it goes on beside the passes
+		return nil // the run continues beside the passes
 	}
 	h.collection = nil
 	if c.skipped {
-		h.collectAt = now // the next pass goes on
+		h.collectAt = now // the next pass continues
 	} else {
 		clear(h.tried)
 	}
@@ -93,7 +92,7 @@ func (h *Housekeeper) beginCollection(ctx context.Context) *collection {
 	return c
 }
 
-// ask puts a question to the pass under way, or to the next one, and returns the answer.
+// ask puts a question to the current pass, or to the next one, and returns the answer.
 func (h *Housekeeper) ask(ctx context.Context, c *collection, q question) bool {
 	q.allowed, q.action.Kind = make(chan bool, 1), q.action.Step.kind()
 	soon, cancel := timing.WithTimeout(ctx, h.options.Clock, timing.Patience)
@@ -112,8 +111,8 @@ func (h *Housekeeper) ask(ctx context.Context, c *collection, q question) bool {
 	}
 }
 
-// answer answers a run until it ends, which it reports, or until it has asked nothing for a
-// while.
+// answer answers a run until the run ends, in which case it returns true, or has asked nothing for
+// a while.
 func (h *Housekeeper) answer(ctx context.Context, c *collection) (ended bool) {
 	c.left.Store(false)
 	start, acted, more := h.options.Clock.Now(), 0, false
@@ -154,19 +153,19 @@ func (h *Housekeeper) answer(ctx context.Context, c *collection) (ended bool) {
 	}
 }
 
-// mayCollect reports whether the collector may remove something if the rates and the host
-// permit it.
+// mayCollect reports whether the collector may remove something, provided that the rates and the
+// host permit it.
 func (h *Housekeeper) mayCollect(a Action) bool {
 	switch {
 	case h.tried[object{a.Step, a.Object}]:
-		return false // it failed once in this run; others have their turn first (HI12)
+		return false // it failed once in this run; others go first (HI12)
 	case h.contentHangs(a.PodUID):
 		return false // it would hang here too (IN1)
 	}
-	return h.MaybeWanted(a.PodUID).IsZero() // no reason for the next pass to go on: this may last
+	return h.MaybeWanted(a.PodUID).IsZero() // this may last, so it is no reason to ask for another pass soon
 }
 
-// collected notes how a removal of the collector went.
+// collected records how a removal of the collector went.
 func (h *Housekeeper) collected(q question) {
 	a := q.action
 	if q.err != nil {
@@ -175,16 +174,16 @@ func (h *Housekeeper) collected(q question) {
 	h.done(a, q.err)
 }
 
-// contentHangs reports whether the removal of all that the runtime has of a pod is under way,
-// or took long and failed. One that fails at once leaves the collector its turn: the collector
-// may be able to remove what the removal as a whole refuses (HI12).
+// contentHangs reports whether the removal of everything that the runtime has of a pod is in
+// progress, or took long and failed. If it failed at once, the collector gets its turn: it may be
+// able to remove what the removal as a whole cannot (HI12).
 func (h *Housekeeper) contentHangs(uid types.UID) bool {
 	c := candidate{StepContent, uid}
 	f := h.failures[c]
 	return h.underWay[c] != nil || f != nil && f.slow
 }
 
-// contentGoes reports whether nothing of a pod is needed.
+// contentGoes reports whether nothing of a pod is needed any more.
 func (h *Housekeeper) contentGoes(uid types.UID) bool {
 	return h.allows(uid) && h.workers.ContentShouldBeRemoved(uid)
 }

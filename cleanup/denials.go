@@ -2,7 +2,7 @@ package cleanup
 
 import "github.com/podwright/podwright/internal/rule"
 
-// Denials that both the plan and the guards right before an action give.
+// Denials shared by the plan and by the guards that are asked right before an action.
 
 func sourcesUnseen() Denial { return rule.SourcesUnseen.Because("not all sources have been seen") }
 
@@ -22,8 +22,7 @@ func staticTerminating() Denial {
 	return rule.StillStopping.Because("the static pod is being terminated")
 }
 
-// maybeWanted protects a pod that may be one of those that an undecided source has not
-// named.
+// maybeWanted protects a pod that may be one of those that an undecided source has not named.
 func maybeWanted(undecided error) Denial {
 	return rule.InUse.Because("the pod may be wanted by a source that cannot name it yet: " + undecided.Error())
 }

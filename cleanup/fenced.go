@@ -13,8 +13,8 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// executeFenced does steps 7 and 12 to 14. Every guard is asked again: the loop
-// went on while the plan was made.
+// executeFenced does steps 7 and 12 to 14. It asks every guard again, because the loop went on
+// while the plan was made.
 func (h *Housekeeper) executeFenced(ctx context.Context, plan Plan, in *input) {
 	if !h.sourcesReady() {
 		return
@@ -43,7 +43,7 @@ func (h *Housekeeper) executeFenced(ctx context.Context, plan Plan, in *input) {
 			restarts[a.PodUID] = restarts[a.PodUID] || a.Step == StepRestart
 		}
 	}
-	h.dropStatuses(restarts) // of the old lives, before the new ones begin
+	h.dropStatuses(restarts) // those of the old lives, before the new ones begin
 	for _, a := range due {
 		h.carryOut(ctx, a, in)
 		h.done(a, nil)
@@ -68,8 +68,7 @@ func (h *Housekeeper) carryOut(ctx context.Context, a Action, in *input) {
 	}
 }
 
-// dropStatuses is step 7; except are pods whose status goes although they are
-// desired.
+// dropStatuses is step 7; except holds pods whose status is dropped although they are desired.
 func (h *Housekeeper) dropStatuses(except map[types.UID]bool) {
 	if h.options.Statuses == nil {
 		return

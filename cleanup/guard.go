@@ -9,9 +9,9 @@ import (
 	"github.com/podwright/podwright/internal/rule"
 )
 
-// guard returns the rule that protects what is left of a pod, zero if none does.
-// Every destructive action asks it right before it acts, as the pod may have come
-// back since the plan was made (SG3, DR1).
+// guard returns the rule that protects what is left of a pod, zero if there is none. Every
+// destructive action asks it right before acting, because the pod may have come back since the plan
+// was made (SG3, DR1).
 func (h *Housekeeper) guard(uid types.UID) Denial {
 	if !h.sourcesReady() {
 		return sourcesUnseen()
@@ -32,15 +32,15 @@ func (h *Housekeeper) withheld(uid types.UID) bool {
 	return h.options.Withheld != nil && h.options.Withheld(uid)
 }
 
-// permits asks the host and the rate limits, and logs what is about to be done.
-// What is held back is tried again by a later pass (DR5, DR6).
+// permits asks the host and the rate limits, and logs what is about to be done. A later pass
+// retries what is held back (DR5, DR6).
 func (h *Housekeeper) permits(a Action) bool {
 	switch denial := h.objection(a); denial.Rule {
 	case "":
 		h.options.Logger.Info("Housekeeping", "action", a.Step.String(), "object", a.Object.String(), "uid", a.PodUID, "reason", a.Reason)
 		return true
 	case rule.RateLimited:
-		// There may be thousands: they are not logged.
+		// There may be thousands, so they are not logged.
 		h.outcomes = append(h.outcomes, outcome{Action: a, Result: skipped, Why: denial})
 	default:
 		h.skip(a, denial)
@@ -48,13 +48,13 @@ func (h *Housekeeper) permits(a Action) bool {
 	return false
 }
 
-// skip notes that an allowed action was not done, and why.
+// skip records that an allowed action was not done, and why.
 func (h *Housekeeper) skip(a Action, why Denial) {
 	h.options.Logger.V(1).Info("Housekeeping held back", "action", a.Step.String(), "object", a.Object.String(), "uid", a.PodUID, "rule", why.String())
 	h.outcomes = append(h.outcomes, outcome{Action: a, Result: skipped, Why: why})
 }
 
-// done notes the result of an action.
+// done records the result of an action.
 func (h *Housekeeper) done(a Action, err error) {
 	o := outcome{Action: a, Result: done}
 	if err != nil {

@@ -24,71 +24,68 @@ const (
 	// retryMin and retryMax bound the pause after a failed removal (OD10).
 	retryMin = 5 * time.Second
 	retryMax = 5 * time.Minute
-	// removalBudget is how long a pass removes things of one kind; the rest is left to
-	// the next pass (OD10). Rates bounds how many it removes.
+	// removalBudget is how long a pass spends on removals of one kind; the rest is left to the next
+	// pass (OD10). Rates bounds how many it makes.
 	removalBudget = 200 * time.Millisecond
-	// removalTimeout bounds one removal: a runtime that hangs on a pod is asked again
-	// later (OD10).
+	// removalTimeout bounds one removal: if a runtime hangs on a pod, the removal is retried later
+	// (OD10).
 	removalTimeout = 10 * time.Second
-	// maxRemovals bounds those that hang: each may keep a thread.
+	// maxRemovals bounds the hanging removals, because each may hold a thread.
 	maxRemovals = 1000
 )
 
-// Options configures a [Housekeeper]. The zero value forgets, restarts and
-// finishes pods and kills orphans, but removes nothing.
+// Options configures a [Housekeeper]. The zero value forgets, restarts and finishes pods and kills
+// orphans, but removes nothing.
 type Options struct {
 	// SourcesReady is the guard of SG1, asked again before every action. Nil
 	// means always ready.
 	SourcesReady func() bool
-	// Undecided returns why the sources may want pods they have not named, nil if
-	// they have named all. While it returns an error, nothing is done to a pod
-	// that was neither desired nor known to the workers since the housekeeper was
-	// made: it may be one of them. Asked again before every action; must not
-	// block. Nil means never.
+	// Undecided returns why the sources may want pods that they have not named, nil if they have
+	// named all. While it returns an error, nothing is done to a pod that was neither desired nor
+	// known to the workers since the housekeeper was created: it may be one of them. It is asked
+	// again before every action and must not block. Nil means that all are always named.
 	Undecided func() error
-	// Dropped reports a pod whose source has spoken in this process without naming it:
-	// the pod is not one of those that another source may want. Must not block. Nil
-	// means never.
+	// Dropped reports a pod whose source has answered in this process without naming it: the pod is
+	// not one of those that another source may want. It must not block. Nil means never.
 	Dropped func(uid types.UID) bool
-	// Gate returns why no pod should be set up now. Asked again before every restart (IN13);
-	// must not block. Nil means always open.
+	// Gate returns why no pod should be set up now. It is asked again before every restart (IN13)
+	// and must not block. Nil means always open.
 	Gate func() error
-	// Withheld reports a desired pod that has no worker because the component that
-	// hands pods to the workers keeps it, for now or for good: it is not restarted.
-	// Asked again before every restart; must not block. Nil means never.
+	// Withheld reports a desired pod that has no worker because the component that hands pods to
+	// the workers keeps it back, for now or for good: it is not restarted. It is asked again before
+	// every restart and must not block. Nil means never.
 	Withheld func(uid types.UID) bool
-	// Statuses, Content and Collector are optional; nil leaves out what
-	// needs them.
+	// Statuses, Content and Collector are optional; without one, the steps that need it are left
+	// out.
 	Statuses  Statuses
 	Content   Content
 	Collector Collector
-	// Cgroups, UserRanges and Mirrors are what steps 1, 8, 10 and 16 are about; nil
-	// leaves out what needs them.
+	// Cgroups, UserRanges and Mirrors are for steps 1, 8, 10 and 16; without one, the steps that
+	// need it are left out.
 	Cgroups    Cgroups
 	UserRanges UserRanges
 	Mirrors    Mirrors
-	// CleanupProbes ends the workers that probe containers of any pod that is not in
-	// keep (step 6). It must not block. Nil: there are none.
-	CleanupProbes func(keep map[types.UID]struct{})
-	// PruneBackOffs drops delays that no longer delay anything (step 17). It must not
+	// CleanupProbes ends the probe workers of every pod that is not in keep (step 6). It must not
 	// block. Nil: there are none.
+	CleanupProbes func(keep map[types.UID]struct{})
+	// PruneBackOffs drops back-offs that no longer delay anything (step 17). It must not block.
+	// Nil: there are none.
 	PruneBackOffs func()
-	// Veto is asked before every action; an error keeps it from being done now
-	// (DR5). It must not block. Nil: no veto.
+	// Veto is asked before every action; an error keeps the action from being done now (DR5). It
+	// must not block. Nil: no veto.
 	Veto func(a Action) error
-	// Hold keeps a new life of a pod from starting while something of it is removed (IN3).
-	// It must not block. Nil: a pod that comes back while it is removed is not protected.
+	// Hold keeps a new life of a pod from starting while something of the pod is removed (IN3). It
+	// must not block. Nil: a pod that comes back during a removal is not protected.
 	Hold Hold
-	// Rule returns the rule behind an error of Content, empty if there is none. Nil:
-	// never.
+	// Rule returns the rule behind an error of Content, or "". Nil: never.
 	Rule func(err error) Rule
 	// Rates bounds removals (DR6).
 	Rates Rates
-	// Again asks for another pass soon, because one has left work behind. It must not
-	// block. Nil: the next scheduled pass does it.
+	// Again asks for another pass soon, because one has left work behind. It must not block. Nil:
+	// the next scheduled pass does the work.
 	Again func()
-	// CollectPeriod is the time between runs of the collector and looks at the
-	// log folders. Default 1 min.
+	// CollectPeriod is the time between two runs of the collector, and between two looks at the log
+	// folders. 0 means 1 min.
 	CollectPeriod time.Duration
 
 	// Clock is the housekeeper's time. Nil means the real clock.
@@ -99,9 +96,9 @@ type Options struct {
 	Meter metric.Meter
 }
 
-// Housekeeper makes housekeeping passes. Make one with [New]; all methods are
-// safe for concurrent use. The owner of the schedule calls Housekeep, and Wait in the
-// end: each removal has a goroutine, and one that hangs does not keep its pass.
+// Housekeeper makes housekeeping passes. Create one with [New]; all methods are safe for concurrent
+// use. The owner of the schedule calls Housekeep and, at the end, Wait: each removal has a
+// goroutine, and one that hangs does not keep its pass from ending.
 type Housekeeper struct {
 	pods    Pods
 	workers Workers
@@ -109,30 +106,30 @@ type Housekeeper struct {
 	options Options
 	metrics *metrics
 
-	// turn is held by a pass, and with it what follows.
+	// turn is held by a pass, and guards the fields below.
 	turn        chan struct{}
 	lastWorkers map[types.UID]Worker
-	content     sets.Set[types.UID] // may have left content in the runtime
+	content     sets.Set[types.UID] // these may have left content in the runtime
 	failures    map[candidate]*failure
 	underWay    map[candidate]*removal
 	silent      map[types.UID]*failure // pods whose volumes do not answer
 	reduced     map[types.UID]bool     // cgroups whose CPU is at the minimum
 	collectAt   time.Time
-	// tried are the objects that could not be removed in this run of the collector,
-	// which may take several passes.
+	// tried holds the objects that could not be removed in this run of the collector, which may
+	// take several passes.
 	tried        map[object]bool
 	collectBegan time.Time
-	collection   *collection // under way; nil: none
+	collection   *collection // in progress; nil: none
 	undecided    complaint.Complaint
 	outcomes     []outcome // of this pass, or of the last one
 
-	removals sync.WaitGroup // their goroutines
+	removals sync.WaitGroup // the goroutines of removals
 
 	mu sync.Mutex
 	// seen is changed only by the holder of turn, which therefore reads it without mu.
 	seen     seen
-	buckets  map[Step]*bucket   // the map never changes
-	finished map[types.UID]bool // noted since the last pass began; true: the workers knew it
+	buckets  map[Step]*bucket   // the map itself never changes
+	finished map[types.UID]bool // ended since the last pass began; true: the workers knew the pod
 	lastPlan Plan
 	stuck    []stuck // as of the last pass
 }
@@ -143,18 +140,18 @@ type object struct {
 	id   Object
 }
 
-// failure is a removal that did not work.
+// failure is a removal that failed.
 type failure struct {
 	object string
 	since  time.Time
 	err    error
 	delay  time.Duration
 	retry  time.Time
-	// slow: the last try took longer than a pass waits.
+	// slow: the last attempt took longer than a pass waits.
 	slow bool
 }
 
-// New returns a housekeeper, or what is wrong with the options.
+// New returns a housekeeper, or an error that says what is wrong with the options.
 func New(pods Pods, workers Workers, running RunningLister, options Options) (*Housekeeper, error) {
 	var problems []error
 	if pods == nil || workers == nil || running == nil {
@@ -190,9 +187,8 @@ func New(pods Pods, workers Workers, running RunningLister, options Options) (*H
 	}, nil
 }
 
-// Finished notes that a pod the workers knew has ended, so that the next pass looks
-// for content it left. It is a hint only: a lost one costs up to CollectPeriod. It
-// never blocks.
+// Finished says that a pod known to the workers has ended, so that the next pass looks for content
+// it left. It is only a hint: a lost one costs up to CollectPeriod. It never blocks.
 func (h *Housekeeper) Finished(uid types.UID) { h.hint(uid, true) }
 
 // Found is like Finished, for a pod that the workers do not know.
@@ -207,21 +203,21 @@ func (h *Housekeeper) hint(uid types.UID, known bool) {
 	h.finished[uid] = h.finished[uid] || known
 }
 
-// LastPlan returns the plan of the last pass: what it did, and the rule behind
-// what it did not do (DR3). The plan is shared: treat it as read-only.
+// LastPlan returns the plan of the last pass: what the pass did, and the rule behind what it did
+// not do (DR3). The plan is shared: treat it as read-only.
 func (h *Housekeeper) LastPlan() Plan {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.lastPlan
 }
 
-// Housekeep makes one pass. fence runs its argument while no desired pod and no
-// worker changes because of a source; nil calls it directly. Passes do not
-// overlap: a second call waits for the first, or for its context (HK2). A removal that
-// takes long goes on after the pass, until ctx ends; see [Housekeeper.Wait].
+// Housekeep makes one pass. fence runs its argument while no source changes a desired pod or a
+// worker; a nil fence calls it directly. Passes do not overlap: a second call waits for the first,
+// or until its context ends (HK2). A removal that takes long continues after the pass, until ctx
+// ends; see [Housekeeper.Wait].
 //
-// The error joins all failures. Whatever did not depend on them was done all the same
-// (HK1, HK4, HI12), and later passes try again what failed.
+// The error joins all failures. Whatever did not depend on them was done nevertheless (HK1, HK4,
+// HI12), and later passes retry what failed.
 func (h *Housekeeper) Housekeep(ctx context.Context, fence func(critical func())) error {
 	select {
 	case h.turn <- struct{}{}:
@@ -270,9 +266,9 @@ func (h *Housekeeper) Housekeep(ctx context.Context, fence func(critical func())
 	return errors.Join(problems...)
 }
 
-// Plan says what a pass would do now, and the rule behind everything that would
-// stay, without touching anything (DR1, DR3). What the decision lacks, such as a
-// list that failed, is in the plan as the rule that forbids, and in the error.
+// Plan says what a pass would do now, and the rule behind everything that would stay, without
+// touching anything (DR1, DR3). If something that the decision needs is missing, such as a failed
+// list, the plan shows it as the forbidding rule, and it is in the error.
 func (h *Housekeeper) Plan(ctx context.Context) (Plan, error) {
 	select {
 	case h.turn <- struct{}{}:
@@ -303,8 +299,8 @@ func (h *Housekeeper) Plan(ctx context.Context) (Plan, error) {
 	return plan, errors.Join(problems...)
 }
 
-// look reads what the plan needs besides what is desired and known: step 5, and
-// what may be left of pods. Log folders are looked at if now is zero or it is time.
+// look reads what the plan needs besides what is desired and known: step 5, and what may be left of
+// pods. It looks at log folders if now is zero or it is time.
 func (h *Housekeeper) look(ctx context.Context, in *input, now time.Time) (problems []error) {
 	if in.Running, in.RunningErr = h.running.ListRunning(ctx); in.RunningErr != nil {
 		problems = append(problems, fmt.Errorf("list running pods: %w", in.RunningErr))
@@ -339,8 +335,8 @@ func (h *Housekeeper) sourcesReady() bool {
 	return h.options.SourcesReady == nil || h.options.SourcesReady()
 }
 
-// known reads what is desired and what the workers know: steps 2 and 3. It also
-// finds out which pods the workers forget because they are gone.
+// known reads what is desired and what the workers know: steps 2 and 3. It also finds out which
+// pods the workers forget because they are gone.
 func (h *Housekeeper) known(in *input) {
 	h.desired(in)
 	desired := make(sets.Set[types.UID], len(in.Desired))
@@ -360,10 +356,10 @@ func (h *Housekeeper) known(in *input) {
 	h.lastWorkers = in.Workers
 }
 
-// desired reads what is desired: step 2.
+// desired reads which pods are desired: step 2.
 func (h *Housekeeper) desired(in *input) {
 	in.Desired = h.pods.Pods()
-	in.Undecided = h.undecidedSources() // about these pods
+	in.Undecided = h.undecidedSources() // asked about these pods
 	in.Phases = make(map[types.UID]v1.PodPhase, len(in.Desired))
 	if h.options.Statuses == nil {
 		return
@@ -375,8 +371,8 @@ func (h *Housekeeper) desired(in *input) {
 	}
 }
 
-// cleanProbes is step 6. It runs inside the first fence, when no worker can have been
-// added since the workers were read.
+// cleanProbes is step 6. It runs inside the first fence, when no worker can have been added since
+// the workers were read.
 func (h *Housekeeper) cleanProbes(workers map[types.UID]Worker) {
 	if h.options.CleanupProbes == nil {
 		return
@@ -390,8 +386,8 @@ func (h *Housekeeper) cleanProbes(workers map[types.UID]Worker) {
 	h.options.CleanupProbes(keep)
 }
 
-// leftovers finds what gone pods may have left. Log folders are looked at as
-// rarely as the collector runs: removing a pod's content removes its logs too.
+// leftovers finds what gone pods may have left. Log folders are looked at as rarely as the
+// collector runs, because removing a pod's content removes its logs too.
 func (h *Housekeeper) leftovers(in *input, now time.Time) (problems []error) {
 	in.Waiting = h.putOff()
 	if h.options.Content == nil {

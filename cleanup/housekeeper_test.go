@@ -23,8 +23,8 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// node is a small world behind all interfaces of the package. Tests change its
-// fields between passes; its methods note what is done to it.
+// node is a small world behind all interfaces of the package. Tests change its fields between
+// passes; its methods record what is done to it.
 type node struct {
 	*Housekeeper
 	mu  sync.Mutex // of log, and of what removals change
@@ -368,8 +368,8 @@ func TestSourcesNotReady(t *testing.T) {
 	n.pass(t, "the guard is asked again before acting (DR1)")
 }
 
-// TestListFails is edge 2, HK4: nothing is judged by a list that failed, the rest is
-// done: statuses, probes and gauges.
+// TestListFails is edge 2, HK4: nothing is judged by a failed list; the rest is still done:
+// statuses, probes and gauges.
 func TestListFails(t *testing.T) {
 	m, probes := &instrumenttest.Meter{}, &keeper{}
 	n := newNode(t, func(o *Options) { o.Meter, o.CleanupProbes = m, probes.CleanupPods })
@@ -586,8 +586,8 @@ func TestRemovalBudget(t *testing.T) {
 	})
 }
 
-// TestFolderWaitsForContent (OD10, HI12): where the removal of a pod's content is delayed or under
-// way, that of its folder is not tried, which would fail; so it follows without a back-off.
+// TestFolderWaitsForContent (OD10, HI12): where the removal of a pod's content is delayed or in progress,
+// the removal of its folder, which would fail, is not tried; so it follows without a back-off.
 func TestFolderWaitsForContent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t, nil)

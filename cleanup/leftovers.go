@@ -14,27 +14,26 @@ import (
 	"github.com/podwright/podwright/internal/timing"
 )
 
-// Cgroups are the pods' cgroups (steps 1 and 16). Calls wait for nothing but the
-// file system.
+// Cgroups are the pods' cgroups (steps 1 and 16). Calls wait for nothing but the file system.
 type Cgroups interface {
 	// List returns the pods that have a cgroup.
 	List() ([]types.UID, error)
-	// HasVolumes reports whether volumes of the pod are still there, whose memory
-	// may be charged to its cgroup. Not knowing is an error, and taken for yes.
+	// HasVolumes reports whether volumes of the pod are still there, whose memory may be charged to
+	// its cgroup. If that is not known it returns an error, which counts as yes.
 	HasVolumes(ctx context.Context, uid types.UID) (bool, error)
-	// ReduceCPU gives the pod's cgroup the smallest weight there is.
+	// ReduceCPU gives the pod's cgroup the smallest possible weight.
 	ReduceCPU(uid types.UID) error
-	// Destroy removes the pod's cgroup, and may take a second for what it kills in it.
-	// It may be called repeatedly.
+	// Destroy removes the pod's cgroup; killing what runs in it may take a second. It may be called
+	// repeatedly.
 	Destroy(ctx context.Context, uid types.UID) error
 }
 
-// UserRanges are the ranges of user IDs that pods have (step 8). Calls wait for
-// nothing but the disk.
+// UserRanges are the ranges of user IDs that pods have (step 8). Calls wait for nothing but the
+// disk.
 type UserRanges interface {
-	// UserRanges returns the pods that have a range. It reads no disk.
+	// UserRanges returns the pods that have a range. It does not read the disk.
 	UserRanges() []types.UID
-	// ReleaseUserRange gives the range to others. A pod without one is success.
+	// ReleaseUserRange frees the range for other pods. For a pod without a range it succeeds.
 	ReleaseUserRange(uid types.UID) error
 }
 
@@ -43,16 +42,15 @@ type Mirrors interface {
 	// OrphanedMirrors returns the full names of mirror pods whose static pod is
 	// not desired.
 	OrphanedMirrors() []types.NamespacedName
-	// StaticTerminating reports whether a static pod of this name is still being
-	// terminated: its mirror shows that to users (ND7).
+	// StaticTerminating reports whether a static pod with this name is still being terminated: its
+	// mirror shows that to users (ND7).
 	StaticTerminating(name types.NamespacedName) bool
-	// DeleteMirror asks for the deletion of the mirror pod of this name, whatever
-	// its UID.
+	// DeleteMirror asks for the deletion of the mirror pod with this name, whatever its UID.
 	DeleteMirror(name types.NamespacedName)
 }
 
-// listCgroups is step 1: before the desired pods are read, so that no pod that is
-// added meanwhile is taken for an orphan.
+// listCgroups is step 1. It comes before the desired pods are read, so that a pod that is added
+// meanwhile is not taken for an orphan.
 func (h *Housekeeper) listCgroups(in *input) error {
 	if h.options.Cgroups == nil {
 		return nil
@@ -70,7 +68,7 @@ func (h *Housekeeper) volumesOf(ctx context.Context, in *input) {
 	silent := h.silent
 	h.silent = map[types.UID]*failure{}
 	var asked sync.WaitGroup
-	var mu sync.Mutex // of both maps
+	var mu sync.Mutex // guards both maps
 	note := func(uid types.UID, why string, unanswered *failure) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -106,8 +104,7 @@ func (h *Housekeeper) volumesOf(ctx context.Context, in *input) {
 	asked.Wait()
 }
 
-// askVolumes returns why a cgroup has to stay, empty if it has not, and whether that was found out
-// in time.
+// askVolumes returns why a cgroup has to stay, or "", and whether the answer came in time.
 func (h *Housekeeper) askVolumes(ctx context.Context, uid types.UID) (why string, inTime bool) {
 	limited, cancel := timing.WithTimeout(ctx, h.options.Clock, timing.Patience)
 	defer cancel()
@@ -121,8 +118,8 @@ func (h *Housekeeper) askVolumes(ctx context.Context, uid types.UID) (why string
 	return "", true
 }
 
-// unansweredBy notes that it could not be found out in time whether a pod has volumes, so that
-// one whose volumes do not answer takes no time from every pass (HI12).
+// unansweredBy records that it could not be found out in time whether a pod has volumes, so that a
+// pod whose volumes do not answer does not delay every pass (HI12).
 func unansweredBy(last *failure, now time.Time) *failure {
 	f := &failure{err: errors.New("it is not known whether volumes of the pod are still there: there was no answer in time")}
 	if last != nil {
@@ -133,8 +130,8 @@ func unansweredBy(last *failure, now time.Time) *failure {
 	return f
 }
 
-// reduceCPU is the other half of step 16: a cgroup that has to stay must not slow down
-// the others. It is reduced once while it stays.
+// reduceCPU is the other half of step 16: a cgroup that has to stay must not slow down the others.
+// Its CPU is reduced once while it stays.
 func (h *Housekeeper) reduceCPU(plan Plan) (problems []error) {
 	kept := map[types.UID]bool{}
 	for _, a := range plan.Actions {

@@ -319,8 +319,8 @@ func TestOneGuard(t *testing.T) {
 	}
 }
 
-// TestRates is DR6: 50 containers and 10 folders a second, by default; what does not
-// fit is skipped and goes later. A negative rate is none.
+// TestRates is DR6: 50 containers and 10 folders a second by default; what exceeds that is skipped
+// and removed later. A negative rate means no limit.
 func TestRates(t *testing.T) {
 	for _, c := range []struct {
 		name              string
@@ -356,7 +356,7 @@ func TestRates(t *testing.T) {
 }
 
 // TestSilentVolumesDelayNoOther (IN1, HI12): volumes that do not answer keep the cgroups of their
-// own pods, and take time from few passes.
+// own pods, and delay only a few passes.
 func TestSilentVolumesDelayNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutback(t, nil)

@@ -22,7 +22,7 @@ type metrics struct {
 	restarts    metric.Int64Counter
 	killed      metric.Int64Counter
 
-	// labels of the gauges that each pass writes, made once: a pass comes every 2 s.
+	// labels of the gauges that each pass writes, made only once because a pass comes every 2 s.
 	byStatic map[string]metric.MeasurementOption
 	byWorker map[series]metric.MeasurementOption
 }
@@ -82,7 +82,7 @@ func (m *metrics) pass(ctx context.Context, in *input, plan Plan, mirrors []*v1.
 // series is one line of the gauge of section 9.
 type series struct{ lifecycle, config, static string }
 
-// workingSeries returns all 15 lines; each is written every pass, zeros too.
+// workingSeries returns all 15 lines; every pass writes each of them, including zeros.
 func workingSeries() []series {
 	var all []series
 	for _, lifecycle := range []string{"sync", "terminating", "terminated"} {
@@ -94,8 +94,8 @@ func workingSeries() []series {
 	return all
 }
 
-// workingPods counts the workers by line. A worker without a full pod counts as
-// runtime_only, also if its UID is desired (the FIX of section 9).
+// workingPods counts the workers by line. A worker without a full pod counts as runtime_only, even
+// if its UID is desired (the FIX of section 9).
 func workingPods(workers map[types.UID]Worker) map[series]int64 {
 	counts := map[series]int64{}
 	for _, w := range workers {

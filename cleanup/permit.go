@@ -9,9 +9,9 @@ import (
 	"github.com/podwright/podwright/internal/rule"
 )
 
-// MaybeWanted protects a pod that an undecided source may want and could not name yet,
-// zero if none can (ND2): the pod is desired or known, it was so in this process, or the
-// source that had it has spoken without it. It may be asked at any time and does not block.
+// MaybeWanted returns the rule that protects a pod that an undecided source may want but could not name yet
+// (ND2). It returns zero if that cannot be: the pod is or was desired or known in this process, or the
+// source that had it has since answered without it. It may be called at any time and does not block.
 func (h *Housekeeper) MaybeWanted(uid types.UID) Denial {
 	err := h.undecidedSources()
 	if err == nil || h.sawPod(uid) || h.dropped(uid) {
@@ -33,10 +33,10 @@ func (h *Housekeeper) sawPod(uid types.UID) bool {
 	return h.seen[uid]
 }
 
-// Permit answers for removals outside of passes (IN11): of dead containers and images
-// because the disk is full, of images that are old, and of everything by a drain. It asks
-// what a pass asks for each pod, host and rate, and returns the rule that forbids the
-// action now. It may be called at any time; it blocks only as long as Options.Veto does.
+// Permit decides about removals outside of passes (IN11): of dead containers and images because the
+// disk is full, of images that are old, and of everything by a drain. It asks the guards, the host
+// and the rates, as a pass does for each pod, and returns the rule that forbids the action now. It
+// may be called at any time; it blocks only as long as Options.Veto does.
 func (h *Housekeeper) Permit(a Action) Denial {
 	a.Kind = a.Step.kind()
 	if a.PodUID != "" {

@@ -11,37 +11,35 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// input is everything a plan is made from, read at one moment (HK3).
+// input is everything that a plan is made from, read at one moment (HK3).
 type input struct {
 	// SourcesReady is the guard of SG1.
 	SourcesReady bool
 	// SetupHeld, if not nil, is why no pod may be set up now.
 	SetupHeld error
-	// Withheld are desired pods that have no worker because they were not handed to
-	// one yet.
+	// Withheld are desired pods without a worker, because they have not been handed to one yet.
 	Withheld map[types.UID]bool
 	// Desired are the pods the sources want, mirror pods excluded.
 	Desired []*v1.Pod
-	// Workers are the pods the workers know after SyncKnownPods. The phase in Phases of one
-	// that is to live again is of its old life.
+	// Workers are the pods that the workers know after SyncKnownPods. For a pod that is to live
+	// again, Phases has the phase of its old life.
 	Workers map[types.UID]Worker
 	// Phases are the locally known phases of desired pods.
 	Phases map[types.UID]v1.PodPhase
-	// Running is a fresh list of the pods that run; RunningErr says why there is
-	// none (step 5).
+	// Running is a fresh list of the running pods; RunningErr says why there is none (step 5).
 	Running    []*runtime.Pod
 	RunningErr error
-	// ContentGoes are the pods whose content, as the workers say, should be removed.
+	// ContentGoes are the pods whose content should be removed, according to the workers.
 	ContentGoes map[types.UID]bool
-	// Content are pods that may have left content in the runtime; LogDirs and
-	// PodDirs are those that have folders.
+	// Content are the pods that may have left content in the runtime; LogDirs and PodDirs are those
+	// that have folders.
 	Content, LogDirs, PodDirs []types.UID
-	// Undecided, if not nil, is why the sources may want pods they have not named;
-	// Seen are the pods this process has known, which are not among those.
+	// Undecided, if not nil, is why the sources may want pods that they have not named; Seen are
+	// the pods that this process has known, which are not among those.
 	Undecided error
 	Seen      map[types.UID]bool
-	// Cgroups are the pods that have a cgroup, listed before Desired was read;
-	// Volumes says why an unused one has to stay nevertheless (ND6).
+	// Cgroups are the pods that have a cgroup, listed before Desired was read; Volumes says why an
+	// unused cgroup has to stay nevertheless (ND6).
 	Cgroups []types.UID
 	Volumes map[types.UID]string
 	// UserRanges are the pods that have a range of user IDs.
@@ -50,15 +48,15 @@ type input struct {
 	// Terminating have one that is being terminated.
 	Mirrors     []types.NamespacedName
 	Terminating map[types.NamespacedName]bool
-	// Waiting are candidates whose last removal failed, and why; they are left
-	// alone until their back-off is over (OD10).
+	// Waiting holds the candidates whose last removal failed, with the reason; they are left alone
+	// until their back-off is over (OD10).
 	Waiting map[candidate]Denial
-	// Explain also lists what stays because a living pod has it. Without it those
-	// are no candidates (OD1), and the plan of a converged node is empty.
+	// Explain also lists what stays because a living pod has it. Otherwise these are not candidates
+	// (OD1), and the plan of a converged node is empty.
 	Explain bool
 }
 
-// candidate is what may be removed in one step.
+// candidate is something that may be removed in one step.
 type candidate struct {
 	Step   Step
 	PodUID types.UID
@@ -72,7 +70,7 @@ type Plan struct {
 	Active map[types.UID]bool `json:"-"`
 }
 
-// makePlan decides. It touches nothing and keeps nothing of the input.
+// makePlan makes the plan. It changes nothing and keeps nothing of the input.
 func makePlan(in input) Plan {
 	p := planner{
 		in:      in,
@@ -93,7 +91,7 @@ func makePlan(in input) Plan {
 		p.known[uid] = true
 	}
 	p.active()
-	p.restarts() // before the orphans, so that none is killed as one (HI4)
+	p.restarts() // before the orphans, so that no restarted pod is killed as one (HI4)
 	p.finishes()
 	p.orphans()
 	p.removals(StepContent, in.Content, "its life is over")
@@ -111,12 +109,12 @@ type planner struct {
 	in      input
 	desired map[types.UID]*v1.Pod
 	running map[types.UID]*runtime.Pod
-	// known are the pods with a worker, those the plan gives one included.
+	// known are the pods with a worker, including those that the plan gives one.
 	known map[types.UID]bool
 	plan  Plan
 }
 
-// add plans an action, or notes the first rule that forbids it.
+// add plans an action, or records the first rule that forbids it.
 func (p *planner) add(step Step, uid types.UID, object Object, reason string, rules ...Denial) {
 	p.append(Action{Step: step, PodUID: uid, Object: object, Reason: reason}, rules...)
 }
@@ -134,7 +132,7 @@ func (p *planner) append(a Action, rules ...Denial) {
 	p.plan.Actions = append(p.plan.Actions, a)
 }
 
-// needsList forbids what is judged by the runtime list while there is none.
+// needsList forbids actions that depend on the runtime list while there is none.
 func (p *planner) needsList() Denial {
 	if p.in.RunningErr == nil {
 		return Denial{}
@@ -142,8 +140,8 @@ func (p *planner) needsList() Denial {
 	return rule.ListFailed.Because("the list of running pods failed: " + p.in.RunningErr.Error())
 }
 
-// active works out which desired pods are active (syncloop.md AD4). The local
-// phase of a pod that is to live again belongs to its old life.
+// active determines which desired pods are active (syncloop.md AD4). The local phase of a pod that
+// is to live again belongs to its old life.
 func (p *planner) active() {
 	for uid, pod := range p.desired {
 		worker, known := p.in.Workers[uid]
@@ -175,8 +173,8 @@ func (p *planner) restarts() {
 			held = withheld()
 		}
 		p.add(StepRestart, uid, objectOf(p.desired[uid]), why, p.needsList(), held)
-		// Known from here on even if it has to wait: what runs of it is not an
-		// orphan but the pod itself.
+		// Known from here on even if it has to wait: what is running of it is not an orphan but the
+		// pod itself.
 		p.known[uid] = true
 	}
 }
@@ -223,9 +221,8 @@ func (p *planner) removals(step Step, candidates []types.UID, reason string) {
 	}
 }
 
-// keeps returns the rule that protects what a pod left behind (ND2). A pod the
-// workers know keeps everything, also after it has ended: its last status is still
-// read from what is left.
+// keeps returns the rule that protects what a pod left behind (ND2). A pod that the workers know
+// keeps everything, even after it has ended: its last status is still read from what is left.
 func (p *planner) keeps(step Step, uid types.UID) Denial {
 	switch {
 	case p.running[uid] != nil:
@@ -252,8 +249,8 @@ func (p *planner) mirrors() {
 	}
 }
 
-// maybeWanted protects a pod this process has never known while a source cannot tell
-// whether it wants it (ND2).
+// maybeWanted protects a pod that this process has never known, while a source cannot tell whether
+// it wants the pod (ND2).
 func (p *planner) maybeWanted(uid types.UID) Denial {
 	if p.in.Undecided == nil || p.in.Seen[uid] {
 		return Denial{}

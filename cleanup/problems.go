@@ -13,12 +13,11 @@ type stuck struct {
 	object string
 	since  time.Time
 	err    error
-	// goesOn is the removal that has not returned, nil if it fails.
+	// goesOn is the removal that has not returned; nil if the removal fails.
 	goesOn *removal
 }
 
-// noteStuck keeps what could not be removed for those who ask between passes. The turn is
-// held.
+// noteStuck keeps what could not be removed, for readers between passes. The turn is held.
 func (h *Housekeeper) noteStuck() {
 	var all []stuck
 	for c, f := range h.failures {
@@ -34,8 +33,8 @@ func (h *Housekeeper) noteStuck() {
 	h.mu.Unlock()
 }
 
-// Problems returns what pods left behind and what could not be removed for long, however
-// often it was tried, or because the removal does not return (IN2).
+// Problems returns leftovers of pods that could not be removed for a long time, despite many
+// attempts or because the removal does not return (IN2).
 func (h *Housekeeper) Problems() []problem.Problem {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -5,15 +5,14 @@ import (
 	"time"
 )
 
-// Rates bounds how much is removed per second, so that housekeeping never starves
-// the runtime or the disk (DR6). What does not fit waits for a later pass. The zero
-// value takes the defaults.
+// Rates bounds how much is removed per second, so that housekeeping never starves the runtime or
+// the disk (DR6). What exceeds a rate waits for a later pass. The zero value takes the defaults.
 type Rates struct {
-	// Containers bounds the removal of dead containers and sandboxes, and of
-	// contents of gone pods. 0 means 50, negative no bound.
+	// Containers bounds the removal of dead containers and sandboxes, and of the contents of gone
+	// pods. 0 means 50, negative means no bound.
 	Containers int
-	// Directories bounds the removal of pods' folders, and of log folders. 0 means
-	// 10, negative no bound.
+	// Directories bounds the removal of pod folders and log folders. 0 means 10, negative means no
+	// bound.
 	Directories int
 }
 
@@ -21,7 +20,7 @@ type Rates struct {
 const (
 	defaultContainerRate = 50
 	defaultDirectoryRate = 10
-	// rateSpan is how long an unused rate adds up: about the time between passes.
+	// rateSpan is how long an unused rate accumulates: about the time between passes.
 	rateSpan = 2 * time.Second
 )
 
@@ -38,7 +37,7 @@ func (r *Rates) complete() error {
 	return nil
 }
 
-// buckets returns a bucket for each step that is bounded.
+// buckets returns a bucket for each bounded step.
 func (r *Rates) buckets() map[Step]*bucket {
 	out := map[Step]*bucket{}
 	for step, rate := range map[Step]int{
@@ -52,7 +51,7 @@ func (r *Rates) buckets() map[Step]*bucket {
 	return out
 }
 
-// bucket fills with rate tokens a second, for at most rateSpan.
+// bucket gains rate tokens a second, up to what rateSpan yields.
 type bucket struct {
 	rate, tokens float64
 	filled       time.Time
@@ -71,7 +70,7 @@ func (b *bucket) has(now time.Time) bool {
 	return b.tokens >= 1
 }
 
-// take uses up the token that has reported.
+// take uses up the token that [bucket.has] has reported.
 func (b *bucket) take() {
 	if b != nil {
 		b.tokens--

@@ -13,29 +13,29 @@ import (
 	"github.com/podwright/podwright/internal/timing"
 )
 
-// Hold keeps a new life of a pod from starting until release is called, which may be called
-// again. ok is false if a life of the pod is under way: nothing of it may be removed then.
+// Hold keeps a new life of a pod from starting until release is called, which may be called more
+// than once. ok is false if a life of the pod is in progress: then nothing of it may be removed.
 // held ends with ctx, and also when a new life begins to wait.
 type Hold func(ctx context.Context, uid types.UID, reason string) (held context.Context, release func(), ok bool)
 
-// removal is the removal of one object. Its goroutine ends with it, so that one that hangs
-// delays nothing but its own pod (HI12, IN3).
+// removal is the removal of one object. Its goroutine ends with it, so a removal that hangs delays
+// only its own pod (HI12, IN3).
 type removal struct {
 	action Action
 	since  time.Time
-	// left is set when a pass has found that it goes on.
+	// left is set when a pass has found the removal still running.
 	left atomic.Bool
 
-	// What follows is set before done is closed.
+	// The fields below are set before done is closed.
 	done chan struct{}
-	// denial is the rule that kept the removal from being made, err how it failed.
+	// denial is the rule that prevented the removal, err how it failed.
 	denial Denial
 	err    error
 	// slow: it took longer than a pass waits.
 	slow bool
 }
 
-// begin starts a removal that was permitted. It ends with ctx, at the latest.
+// begin starts a removal that was permitted. It ends with ctx at the latest.
 func (h *Housekeeper) begin(ctx context.Context, a Action) *removal {
 	r := &removal{action: a, since: h.options.Clock.Now(), done: make(chan struct{})}
 	h.removals.Go(func() {
@@ -49,12 +49,12 @@ func (h *Housekeeper) begin(ctx context.Context, a Action) *removal {
 	return r
 }
 
-// Wait returns when every removal that a pass has left running has ended. They end with the
-// context of their pass. No pass may begin meanwhile.
+// Wait returns when every removal that a pass left running has ended. They end with the context of
+// their pass. No pass may begin meanwhile.
 func (h *Housekeeper) Wait() { h.removals.Wait() }
 
-// removeHeld makes a removal while no new life of the pod can begin. The guards are asked
-// again: the pod may have come back before.
+// removeHeld makes a removal while no new life of the pod can begin. It asks the guards again: the
+// pod may have come back before the hold.
 func (h *Housekeeper) removeHeld(ctx context.Context, a Action) (denial Denial, err error) {
 	ctx, cancel := timing.WithTimeout(ctx, h.options.Clock, removalTimeout)
 	defer cancel()
@@ -72,7 +72,7 @@ func (h *Housekeeper) removeHeld(ctx context.Context, a Action) (denial Denial, 
 		return denial, nil
 	}
 	err = h.removeOne(held, candidate{a.Step, a.PodUID})
-	if err != nil && held.Err() != nil && ctx.Err() == nil { // it came back: no failure
+	if err != nil && held.Err() != nil && ctx.Err() == nil { // the pod came back: not a failure
 		return rule.Changed.Because("the removal was cut off: " + context.Cause(held).Error()), nil
 	}
 	return Denial{}, err
@@ -85,7 +85,7 @@ func (h *Housekeeper) hold(ctx context.Context, a Action) (held context.Context,
 	return h.options.Hold(ctx, a.PodUID, a.Step.String())
 }
 
-// takeResults takes the result of each removal that has ended.
+// takeResults processes the result of each removal that has ended.
 func (h *Housekeeper) takeResults(now time.Time) (problems []error) {
 	for c, r := range h.underWay {
 		if !r.ended() {
@@ -110,7 +110,7 @@ func (h *Housekeeper) takeResults(now time.Time) (problems []error) {
 	return problems
 }
 
-// ended reports whether the removal has ended. One that has not asks for a pass when it does.
+// ended reports whether the removal has ended. A removal that has not ended asks for a pass when it does.
 func (r *removal) ended() bool {
 	for range 2 { // it may end before left is set
 		select {
@@ -123,7 +123,7 @@ func (r *removal) ended() bool {
 	return false
 }
 
-// goesOn says why an object is left alone whose removal is under way.
+// goesOn says why an object whose removal is in progress is left alone.
 func (r *removal) goesOn() Denial {
 	return rule.TryLater.Because("it is being removed since " + r.since.Format(time.RFC3339))
 }

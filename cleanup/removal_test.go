@@ -137,7 +137,7 @@ func TestHungRemovalDelaysNoOther(t *testing.T) {
 	}
 }
 
-// TestRefusedContentIsLeftToTheCollector (HI12, IN1): the collector takes what the removal of a
+// TestRefusedContentIsLeftToTheCollector (HI12, IN1): the collector removes what the removal of a
 // pod's whole content refuses at once, and leaves alone what that removal hangs on.
 func TestRefusedContentIsLeftToTheCollector(t *testing.T) {
 	for name, tc := range map[string]struct {

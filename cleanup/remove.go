@@ -12,9 +12,9 @@ import (
 	"github.com/podwright/podwright/internal/timing"
 )
 
-// remove executes the removals of a plan. Each pass does a bounded part, so that a
-// mountain of leftovers never delays the next pass for long (OD10); one failure
-// does not stop the others (HI12).
+// remove executes the removals of a plan. Each pass does a bounded part, so that a mountain of
+// leftovers never delays the next pass for long (OD10); one failure does not stop the others
+// (HI12).
 func (h *Housekeeper) remove(ctx context.Context, plan Plan, now time.Time) (problems []error) {
 	seen := map[candidate]bool{}
 	more := false
@@ -51,7 +51,7 @@ func (h *Housekeeper) remove(ctx context.Context, plan Plan, now time.Time) (pro
 			acted++
 			r := h.begin(ctx, a)
 			h.underWay[c] = r
-			if begun.Add(ctx, r.done) { // what takes longer goes on beside the passes
+			if begun.Add(ctx, r.done) { // what takes longer continues beside the passes
 				problems = append(problems, h.takeResults(now)...)
 			}
 		}
@@ -66,9 +66,9 @@ func (h *Housekeeper) remove(ctx context.Context, plan Plan, now time.Time) (pro
 	return problems
 }
 
-// contentFirst reports whether something of a pod has to stay until its content is gone, of which
-// the removal was delayed or is under way: to try now would fail, and count as a failure of its own. If
-// the removal failed, the collector may have taken the content.
+// contentFirst reports whether a leftover has to stay until the pod's content is gone, because the
+// removal of that was delayed or is in progress: an attempt now would fail, and count as a separate
+// failure. If the removal of the content failed, the collector may have removed the content since.
 func (h *Housekeeper) contentFirst(c candidate) bool {
 	content := candidate{StepContent, c.PodUID}
 	return c != content && h.content.Has(c.PodUID) && h.failures[content] == nil
@@ -81,9 +81,9 @@ func (h *Housekeeper) again() {
 	}
 }
 
-// turns returns the actions of a step in the order in which they are tried: those that
-// have not failed, then those whose retry was due first. Otherwise failing actions early
-// in the plan would use up the rates and the others would wait forever (OD10, HI12).
+// turns returns the actions of a step in the order in which they are tried: those that have not
+// failed, then those whose retry was due first. Otherwise, failing actions early in the plan would
+// use up the rates and the others would wait forever (OD10, HI12).
 func (h *Housekeeper) turns(plan Plan, step Step) (actions []Action) {
 	for _, a := range plan.Actions {
 		if a.Step == step {
@@ -100,7 +100,7 @@ func (h *Housekeeper) turns(plan Plan, step Step) (actions []Action) {
 	return actions
 }
 
-// forget drops notes about what is no longer a candidate.
+// forget drops the records of what is no longer a candidate.
 func (h *Housekeeper) forget(seen map[candidate]bool, now time.Time) {
 	for c, f := range h.failures {
 		// Log folders are not looked at in every pass.
@@ -110,7 +110,7 @@ func (h *Housekeeper) forget(seen map[candidate]bool, now time.Time) {
 	}
 	for uid := range h.content {
 		if _, desired := h.pods.Get(uid); desired {
-			h.content.Delete(uid) // it came back; its next end will be noted
+			h.content.Delete(uid) // it came back; its next end will be reported
 		}
 	}
 }
@@ -130,7 +130,7 @@ func (h *Housekeeper) removeOne(ctx context.Context, c candidate) error {
 	}
 }
 
-// failed delays the next try: 5 s, doubling up to 5 min.
+// failed delays the next attempt: 5 s, doubling up to 5 min.
 func (h *Housekeeper) failed(c candidate, r *removal, now time.Time) {
 	f := h.failures[c]
 	if f == nil {

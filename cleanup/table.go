@@ -8,13 +8,12 @@ import (
 	"text/tabwriter"
 )
 
-// WriteTable writes the plan as a table, one line per action: what would be done to
-// what, and why, or the rule that forbids it (DR4). Equal plans give equal
-// tables. Names come from manifests and runtimes; what could not be printed of them
-// is quoted.
+// WriteTable writes the plan as a table, one line per action: what would be done to what, and why,
+// or the rule that forbids it (DR4). Equal plans give equal tables. Names come from manifests and
+// runtimes; unprintable ones are quoted.
 func (p Plan) WriteTable(w io.Writer) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "ACTION\tOBJECT\tPOD UID\tAGE\tSIZE\tVERDICT\tWHY") // errors come with Flush
+	fmt.Fprintln(table, "ACTION\tOBJECT\tPOD UID\tAGE\tSIZE\tVERDICT\tWHY") // Flush reports errors
 	for _, a := range p.Actions {
 		verdict, why := "do", a.Reason
 		if !a.Allowed() {

@@ -8,9 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// seen are the pods that were desired or known to the workers since the housekeeper
-// was made, as long as anything is left of them. Only other pods can be those that an
-// undecided source cannot name.
+// seen holds the pods that were desired or known to the workers since the housekeeper was created,
+// as long as anything is left of them. Only other pods can be those that an undecided source cannot
+// name.
 type seen map[types.UID]bool
 
 func (m seen) add(desired []*v1.Pod, workers ...map[types.UID]Worker) {
@@ -43,7 +43,7 @@ func (m seen) prune(in *input) {
 	}
 }
 
-// noteDropped notes the pods among those found whose source has spoken without them.
+// noteDropped records which of the pods found were left out by their source when it answered.
 func (h *Housekeeper) noteDropped(in *input) {
 	if in.Undecided == nil {
 		return
@@ -61,7 +61,7 @@ func (h *Housekeeper) noteDropped(in *input) {
 	}
 }
 
-// undecidedSources returns why the sources may want pods they have not named.
+// undecidedSources returns why the sources may want pods that they have not named.
 func (h *Housekeeper) undecidedSources() error {
 	if h.options.Undecided == nil {
 		return nil
@@ -69,8 +69,8 @@ func (h *Housekeeper) undecidedSources() error {
 	return h.options.Undecided()
 }
 
-// complain logs that pods are left alone because of an undecided source, and when that
-// is over. An undecided source that nothing depends on is not logged.
+// complain logs that pods are left alone because of an undecided source, and when that is over. An
+// undecided source that nothing depends on is not logged.
 func (h *Housekeeper) complain(plan Plan, undecided error, now time.Time) {
 	held := false
 	for _, a := range plan.Actions {

@@ -24,9 +24,9 @@ func newUndecided(t *testing.T) (n *node, why *error, lines *[]string) {
 	return n, why, lines
 }
 
-// TestUndecidedAfterStart: what ran or was left when the process began is left alone
-// while a manifest cannot be read, by every step and by the collector (ND2); it is
-// said once, and is no failure. When the manifest is gone, so is all of it.
+// TestUndecidedAfterStart: while a manifest cannot be read, every step and the collector leave
+// alone what was running or left over when the process began (ND2); this is logged once, and is not
+// a failure. When the manifest is gone, all of it is removed.
 func TestUndecidedAfterStart(t *testing.T) {
 	n, why, lines := newUndecided(t)
 	n.runs["a"], n.content["a"], n.podDirs["a"], n.logDirs["a"] = true, true, true, true
@@ -51,7 +51,7 @@ func TestUndecidedAfterStart(t *testing.T) {
 	}
 }
 
-// TestUndecidedKnownPods: pods this process has known end as ever.
+// TestUndecidedKnownPods: pods that this process has known end as usual.
 func TestUndecidedKnownPods(t *testing.T) {
 	n, _, lines := newUndecided(t)
 	n.want(newPod("a"))

@@ -10,8 +10,8 @@ import (
 	"github.com/podwright/podwright/internal/podinfo"
 )
 
-// admit judges a new pod by the conditions of its node (section 16). A critical pod is
-// always admitted. Memory pressure alone keeps out only BestEffort pods that do not
+// admit judges a new pod by the conditions of its node (section 16). A critical pod is always
+// admitted. If memory pressure is the only condition, it keeps out only BestEffort pods that do not
 // tolerate it. message says why a pod is refused.
 func admit(pressure []v1.NodeConditionType, pod *v1.Pod, critical bool) (admitted bool, message string) {
 	if len(pressure) == 0 || critical {
@@ -29,8 +29,8 @@ func admit(pressure []v1.NodeConditionType, pod *v1.Pod, critical bool) (admitte
 	return false, fmt.Sprintf("The node had condition: [%s].", strings.Join(names, " "))
 }
 
-// toleratesMemoryPressure reports whether a toleration is for the taint that a node
-// under memory pressure has.
+// toleratesMemoryPressure reports whether a toleration matches the taint of a node under memory
+// pressure.
 func toleratesMemoryPressure(t v1.Toleration) bool {
 	if t.Effect != "" && t.Effect != v1.TaintEffectNoSchedule {
 		return false

@@ -9,17 +9,16 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// history is what [assess] remembers from pass to pass. The zero value is that of a node
-// that has just started.
+// history is what [assess] remembers from pass to pass. The zero value is for a node that has just
+// started.
 type history struct {
-	// since is when each limit, by its place in the policy, began to be met without
-	// a break.
+	// since says when each limit, by its index in the policy, began to be met without interruption.
 	since map[int]time.Time
-	// acting limits were due. They stay due until MinReclaim is available as well.
+	// acting limits were due. They stay due until MinReclaim is available in addition.
 	acting map[int]bool
-	// wanted is when a condition was last called for.
+	// wanted is when a reading last called for each condition.
 	wanted map[v1.NodeConditionType]time.Time
-	// said is what the last reading that called for a condition said of it.
+	// said is what the last reading that called for a condition said about it.
 	said map[v1.NodeConditionType]string
 }
 
@@ -28,26 +27,26 @@ type breach struct {
 	Threshold
 	Observed Observation
 	kind     kind
-	// due is since when.
+	// due is when the limit became due.
 	due time.Time
 }
 
 // assessment is what a pass finds.
 type assessment struct {
-	// history to give to the next assess.
+	// history is passed to the next assess.
 	history history
 	// Due limits call for action now, most urgent first: memory before process IDs
 	// before disks, hard before soft.
 	Due []breach
-	// Conditions of the node that are true, sorted.
+	// Conditions are the node's true conditions, sorted.
 	Conditions []v1.NodeConditionType
 }
 
-// assess judges readings. A limit is met while less than its value is available, or the
-// reading says Low; due once it has been met for its grace, and from then until its MinReclaim is there
-// too. A condition is true while a limit of it is met, whatever its grace, and for the
-// policy's Transition after. A signal that was not read changes nothing and makes
-// nothing due. The policy's defaults must be filled in; s is not changed.
+// assess judges readings. A limit is met while less than its value is available, or the reading
+// says Low. It is due once it has been met for its grace, and stays due until its MinReclaim is
+// available too. A condition is true while a limit of it is met, whatever its grace, and for the
+// policy's Transition afterwards. A signal that was not read changes nothing and makes nothing due.
+// The policy's defaults must be filled in; s is not changed.
 func assess(p Policy, s history, readings map[Signal]Observation, now time.Time) assessment {
 	next := history{since: map[int]time.Time{}, acting: map[int]bool{}, wanted: maps.Clone(s.wanted), said: maps.Clone(s.said)}
 	if next.wanted == nil {

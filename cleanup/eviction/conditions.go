@@ -8,9 +8,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Conditions returns MemoryPressure, DiskPressure and PIDPressure, in this order, and those of
-// [Policy.Own], as a node's status shows them; empty before the first pass. The list is the
-// caller's.
+// Conditions returns MemoryPressure, DiskPressure and PIDPressure, in this order, and then the
+// conditions of [Policy.Own], as a node's status shows them; it is empty before the first pass. The
+// list belongs to the caller.
 func (m *Manager) Conditions() []v1.NodeCondition {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -28,14 +28,14 @@ func (m *Manager) Pressure() []v1.NodeConditionType {
 	return out
 }
 
-// Admit judges a new pod by the node's present conditions: a critical pod is always
-// admitted, and memory pressure alone keeps out only BestEffort pods that do not
-// tolerate it. message says why a pod is refused. It does not block.
+// Admit judges a new pod by the node's present conditions: a critical pod is always admitted, and
+// memory pressure alone keeps out only BestEffort pods that do not tolerate it. message says why a
+// pod is refused. Admit does not block.
 func (m *Manager) Admit(pod *v1.Pod) (admitted bool, message string) {
 	return admit(m.Pressure(), pod, m.options.Critical(pod))
 }
 
-// words are what a condition says.
+// words are the texts of a condition.
 type words struct {
 	kind       v1.NodeConditionType
 	bad, good  string
@@ -43,7 +43,7 @@ type words struct {
 	message    string
 }
 
-// words returns what the conditions say; said is what readings say of them.
+// words returns the texts of all conditions; said is what readings say about them.
 func (p Policy) words(said map[v1.NodeConditionType]string) []words {
 	all := []words{
 		{v1.NodeMemoryPressure, "NodeHasInsufficientMemory", "NodeHasSufficientMemory", "the node is low on memory", "the node has sufficient memory available"},
@@ -57,7 +57,7 @@ func (p Policy) words(said map[v1.NodeConditionType]string) []words {
 	return all
 }
 
-// publish notes which conditions are true.
+// publish records which conditions are true.
 func (m *Manager) publish(v assessment) {
 	now := metav1.NewTime(m.options.Clock.Now())
 	words := m.options.Policy.words(v.history.said)

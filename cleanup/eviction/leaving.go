@@ -10,30 +10,29 @@ import (
 	"github.com/podwright/podwright/internal/timing"
 )
 
-// What pods that are being stopped use is on its way to be freed. No other pod is evicted for
-// it, for as long as that can be expected to take (IN4).
+// What stopping pods use will soon be free. No other pod is evicted for it, as long as it can be
+// expected to become free (IN4).
 const (
-	// hardLeaving is how long a pod that is being stopped counts for a hard limit, whatever
-	// its grace.
+	// hardLeaving is how long a stopping pod counts for a hard limit, whatever its grace.
 	hardLeaving = time.Minute
-	// leftBehind is how long what a pod had on a disk counts after it has stopped: its folder
-	// goes a moment later.
+	// leftBehind is how long a pod's disk usage still counts after it has stopped: its folder is
+	// removed a moment later.
 	leftBehind = 10 * time.Second
-	// defaultGrace is that of a pod that names none.
+	// defaultGrace is the grace of a pod that specifies none.
 	defaultGrace = 30 * time.Second
 )
 
 // leaver is a pod that is being stopped.
 type leaver struct {
 	pod *v1.Pod
-	// since is when it was first seen so, seen when last.
+	// since is when it was first seen stopping, seen when last.
 	since, seen time.Time
-	// used is what it used at the last look, shrank when that was less than before.
+	// used is its usage at the last look; shrank is when that last went down.
 	used   map[Signal]uint64
 	shrank time.Time
 }
 
-// noteLeaving brings up to date which pods are being stopped.
+// noteLeaving updates which pods are being stopped.
 func (m *Manager) noteLeaving() {
 	if m.options.Leaving == nil {
 		return
@@ -79,13 +78,13 @@ func (l *leaver) grace() time.Duration {
 	return defaultGrace
 }
 
-// freeing returns how much is on its way to be freed.
+// freeing returns how much will soon be free.
 func (m *Manager) freeing(ctx context.Context, b breach) (amount uint64) {
 	now := m.options.Clock.Now()
 	for _, l := range m.leaving {
 		usage, err := m.options.Stats.Pod(ctx, l.pod, b.Signal)
 		if err != nil {
-			continue // it counts as using nothing
+			continue // count it as using nothing
 		}
 		used := min(b.kind.used(usage), 1<<60)
 		if before, known := l.used[b.Signal]; known && used < before {
@@ -99,9 +98,9 @@ func (m *Manager) freeing(ctx context.Context, b breach) (amount uint64) {
 	return amount
 }
 
-// mayBeFreeing reports whether a pod that is being stopped is to be waited for although nothing
-// is known of what it frees. New ones may come forever, so the wait ends [hardLeaving] after the
-// limit was due: an agent that was killed while it evicted a pod does not evict another at once.
+// mayBeFreeing reports whether to wait for a stopping pod although it is not known what it will
+// free. New ones may keep coming, so the wait ends [hardLeaving] after the limit became due: an
+// agent that was killed while it evicted a pod does not evict another at once.
 func (m *Manager) mayBeFreeing(b breach) bool {
 	now := m.options.Clock.Now()
 	if now.Sub(b.due) >= hardLeaving {
@@ -116,8 +115,8 @@ func (m *Manager) mayBeFreeing(b breach) bool {
 	return false
 }
 
-// uncovered returns the limits that are due even if everything on its way to be freed
-// counts as available.
+// uncovered returns the limits that are due even if everything that will soon be free counts as
+// available.
 func (m *Manager) uncovered(ctx context.Context, due []breach) []breach {
 	if len(m.leaving) == 0 {
 		return due

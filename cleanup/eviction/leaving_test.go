@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestWhatIsOnItsWayIsCounted: IN4: no pod is evicted for what pods that are being stopped will
-// give back, as long as that can be expected; then one is.
+// TestWhatIsOnItsWayIsCounted: IN4: no pod is evicted for what stopping pods will soon free, as
+// long as that can be expected; after that, one is.
 func TestWhatIsOnItsWayIsCounted(t *testing.T) {
 	const hour = 3600
 	for _, test := range []struct {
@@ -69,7 +69,7 @@ func TestWhatIsOnItsWayIsCounted(t *testing.T) {
 	}
 }
 
-// TestPodThatIsBackFreesNothing: IN4: a pod that runs again is on its way nowhere; what shrinks
+// TestPodThatIsBackFreesNothing: IN4: a pod that runs again frees nothing; a usage that shrinks
 // slowly is waited for.
 func TestPodThatIsBackFreesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -17,17 +17,17 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// LinuxStatsOptions configures a [LinuxStats]. The zero value reads memory and process IDs
-// of the whole machine, and no disk.
+// LinuxStatsOptions configures a [LinuxStats]. The zero value reads memory and process IDs of the
+// whole machine, and no disk.
 type LinuxStatsOptions struct {
 	// Proc is where procfs is mounted. Empty: /proc.
 	Proc string
-	// Cgroups is where cgroups are mounted: the one tree of version 2, or the
-	// folder with one mount per controller of version 1. Empty: /sys/fs/cgroup.
+	// Cgroups is where cgroups are mounted: the single tree of version 2, or the folder with one
+	// mount per controller of version 1. Empty: /sys/fs/cgroup.
 	Cgroups string
-	// Cgroup is a cgroup, below the root, whose limits are those of all pods, such
-	// as kubepods: what it has left counts if that is less than what the machine
-	// has. Empty: the machine's counts alone.
+	// Cgroup is a cgroup, below the root, whose limits apply to all pods together, such as
+	// kubepods: what it has left counts if that is less than what the machine has left. Empty: only
+	// the machine counts.
 	Cgroup string
 	// NodeFs is a folder on the file system of volumes and logs. Empty: its signals are
 	// not read.
@@ -36,15 +36,14 @@ type LinuxStatsOptions struct {
 	// its signals are not read.
 	ImageFs func(ctx context.Context) (string, error)
 
-	// PodCgroup returns the cgroup of a pod below the root. Nil, and with an empty
-	// answer: what pods use of memory and process IDs is not known from there.
+	// PodCgroup returns the cgroup of a pod below the root. If it is nil or returns "", the memory
+	// and process IDs that the pod uses are not known from cgroups.
 	PodCgroup func(pod *v1.Pod) (string, error)
 	// PodDirs returns the folders whose content counts as the pod's disk usage. Nil:
 	// none.
 	PodDirs func(pod *v1.Pod) []string
-	// PodLayers adds what a pod uses beside its cgroup and folders: the layers of its
-	// containers, and what the runtime measures where there is no cgroup. Nil:
-	// nothing.
+	// PodLayers adds what a pod uses besides its cgroup and folders: the layers of its containers,
+	// and what the runtime measures where there is no cgroup. Nil: nothing.
 	PodLayers func(ctx context.Context, pod *v1.Pod) (Usage, error)
 }
 
@@ -53,7 +52,7 @@ type LinuxStats struct{ options LinuxStatsOptions }
 
 var _ Stats = (*LinuxStats)(nil)
 
-// NewLinuxStats returns a reader, or what is wrong with the options.
+// NewLinuxStats returns a reader, or an error that says what is wrong with the options.
 func NewLinuxStats(o LinuxStatsOptions) (*LinuxStats, error) {
 	if o.Proc == "" {
 		o.Proc = "/proc"
@@ -112,7 +111,7 @@ func (m *LinuxStats) Node(ctx context.Context) (map[Signal]Observation, error) {
 	return out, errors.Join(append(problems, ctx.Err())...)
 }
 
-// Pod reads what a pod uses.
+// Pod reads a pod's usage.
 func (m *LinuxStats) Pod(ctx context.Context, pod *v1.Pod, signal Signal) (Usage, error) {
 	var out Usage
 	var problems []error
@@ -149,13 +148,13 @@ func (m *LinuxStats) Pod(ctx context.Context, pod *v1.Pod, signal Signal) (Usage
 		}
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		err = nil // it has none yet, or no longer
+		err = nil // the pod has none yet, or no longer
 	}
 	return out, errors.Join(append(problems, err)...)
 }
 
-// memory is what can be used without pushing out anything that is in use: the
-// machine's, or the cgroup's if that is less.
+// memory returns what can be used without displacing anything in use: on the machine, or in the
+// cgroup if that is less.
 func (m *LinuxStats) memory() (Observation, error) {
 	info, err := m.memInfo()
 	if err != nil {
@@ -199,8 +198,8 @@ func (m *LinuxStats) memInfo() (map[string]uint64, error) {
 	return out, nil
 }
 
-// ids is how many more processes and threads can be: of the machine, or of the
-// cgroup if those are fewer.
+// ids returns how many more processes and threads there can be: on the machine, or in the cgroup if
+// that is fewer.
 func (m *LinuxStats) ids() (Observation, error) {
 	out := Observation{Capacity: math.MaxUint64}
 	for _, name := range []string{"pid_max", "threads-max"} {
@@ -244,7 +243,7 @@ func (m *LinuxStats) ids() (Observation, error) {
 	return Observation{Available: min(out.Available, limit-min(used, limit)), Capacity: limit}, nil
 }
 
-// workingSet is the memory of a cgroup and those below it that cannot be dropped.
+// workingSet returns the memory of a cgroup and those below it that cannot be dropped.
 func (m *LinuxStats) workingSet(cgroup string) (uint64, error) {
 	used, err := m.number("memory", cgroup, m.choose("memory.usage_in_bytes", "memory.current"))
 	if err != nil {
@@ -267,7 +266,7 @@ func (m *LinuxStats) workingSet(cgroup string) (uint64, error) {
 	return used, nil
 }
 
-// choose returns the word of the cgroup version that is mounted.
+// choose returns the first value for cgroup version 1, the second for version 2.
 func (m *LinuxStats) choose(first, second string) string {
 	if m.unified() {
 		return second
@@ -300,8 +299,8 @@ func (m *LinuxStats) number(controller, cgroup, file string) (uint64, error) {
 // maxControl bounds what is read of a cgroup file.
 const maxControl = 1 << 20
 
-// read reads a file of a cgroup. Names of pods' cgroups come from manifests; none
-// leads out of the tree.
+// read reads a file of a cgroup. Names of pods' cgroups come from manifests, but none leads out of
+// the tree.
 func (m *LinuxStats) read(controller, cgroup, file string) (string, error) {
 	root, err := os.OpenRoot(m.options.Cgroups)
 	if err != nil {

@@ -26,27 +26,25 @@ const Reason = "Evicted"
 
 // Timing of a manager.
 const (
-	// cleanupWait is how long the next pass waits for what an evicted pod held, and
-	// cleanupPoll how often it looks.
+	// cleanupWait is how long the next pass waits for the resources of an evicted pod, and
+	// cleanupPoll how often it checks.
 	cleanupWait = 30 * time.Second
 	cleanupPoll = time.Second
-	// localPeriod is the time between two looks at the sizes of volumes.
+	// localPeriod is the time between two checks of volume sizes.
 	localPeriod = time.Minute
 )
 
 // Killer stops pods for good. It is called by one goroutine at a time.
 type Killer interface {
-	// Kill evicts the pod and returns when none of its containers runs. graceSeconds
-	// nil means its own grace. amend edits the status that is published; it may be
-	// called any number of times, on other goroutines. After an error the next pass
-	// decides again.
+	// Kill evicts the pod and returns once none of its containers is running. A nil graceSeconds
+	// means the pod's own grace. amend edits the status that is published; it may be called any
+	// number of times, on other goroutines. After an error, the next pass decides again.
 	Kill(ctx context.Context, pod *v1.Pod, graceSeconds *int64, amend func(*v1.PodStatus)) error
-	// Finished reports whether everything held for the pod is released. It must not
-	// block.
+	// Finished reports whether everything held for the pod is released. It must not block.
 	Finished(uid types.UID) bool
 }
 
-// EventRecorder takes events about evicted pods and about the node.
+// EventRecorder receives events about evicted pods and about the node.
 type EventRecorder = podinfo.EventRecorder
 
 // Options configures a [Manager]. Stats, Killer and Pods are required. None of the
@@ -55,20 +53,20 @@ type Options struct {
 	// Stats reads the node, Killer stops pods.
 	Stats  Stats
 	Killer Killer
-	// Pods returns the pods that run or are about to, each with its status. They are
+	// Pods returns the pods that are running or about to run, each with its status. They are
 	// treated as read-only.
 	Pods func() []*v1.Pod
-	// Leaving returns the pods that are being stopped and still hold something. What they
-	// use counts as on its way to be freed. They are treated as read-only. Nil: none.
+	// Leaving returns the pods that are being stopped and still hold something. What they use
+	// counts as soon to be free. They are treated as read-only. Nil: none.
 	Leaving func() []*v1.Pod
 	// Critical pods are never evicted. Nil: system-critical priority decides.
 	Critical func(pod *v1.Pod) bool
 	// Volumes returns the pod's folders that have a limit. Nil: none.
 	Volumes func(pod *v1.Pod) []Volume
-	// Storage reads what a pod uses, for pods with a limit of ephemeral storage (FD2). What
-	// it read counts even beside an error. Nil: these limits are not enforced.
+	// Storage reads the usage of pods with a limit on ephemeral storage (FD2). What it returns
+	// counts even together with an error. Nil: these limits are not enforced.
 	Storage func(ctx context.Context, pod *v1.Pod) (Storage, error)
-	// LocalOnly enforces the limits of Volumes and Storage and does not look at the node:
+	// LocalOnly enforces only the limits of Volumes and Storage and does not look at the node:
 	// Stats may then be nil.
 	LocalOnly bool
 	// Reclaim frees disk space without stopping a pod: dead containers, unused images.
@@ -79,9 +77,9 @@ type Options struct {
 	Changed func()
 
 	Policy Policy
-	// NodeName is the node events are about.
+	// NodeName is the name of the node that events are about.
 	NodeName string
-	// Recorder gets events. Nil drops them.
+	// Recorder receives events. Nil drops them.
 	Recorder EventRecorder
 	// Clock is the manager's time. Nil: the real clock.
 	Clock clock.WithTicker
@@ -91,17 +89,17 @@ type Options struct {
 	Meter metric.Meter
 }
 
-// Manager watches a node and evicts pods. Make one with [New]. Run is for one
-// goroutine, the other methods for any.
+// Manager watches a node and evicts pods. Create one with [New]. Run is for one goroutine, the
+// other methods for any.
 type Manager struct {
 	options   Options
 	evictions metric.Int64Counter
 
-	// Of the goroutine of Run.
+	// Used only by the goroutine of Run.
 	state     history
 	nextLocal time.Time
-	// local: the last pass evicted a pod for its own limits, so that the node's come first in
-	// the next: a crowd of such pods does not starve the node (section 16).
+	// local: the last pass evicted a pod for its own limits, so the node's limits come first in the
+	// next pass: many such pods must not starve the node (section 16).
 	local     bool
 	lastError string
 	leaving   map[types.UID]*leaver
@@ -111,7 +109,7 @@ type Manager struct {
 	conditions []v1.NodeCondition
 }
 
-// New returns a manager, or every problem of the options.
+// New returns a manager, or an error that names every problem of the options.
 func New(o Options) (*Manager, error) {
 	var problems []error
 	if o.Stats == nil && !o.LocalOnly || o.Killer == nil || o.Pods == nil {
@@ -138,9 +136,9 @@ func New(o Options) (*Manager, error) {
 	return m, errors.Join(problems...)
 }
 
-// Run makes a pass every 10 s, or every minute if it looks at volumes and storage alone, until
-// ctx ends. After an eviction the next pass comes as soon as everything the pod held is
-// released, at the latest 30 s later. It returns nil.
+// Run makes a pass every 10 s, or every minute if it only checks volumes and storage, until ctx
+// ends. After an eviction, the next pass comes as soon as everything that the pod held is released,
+// at the latest 30 s later. It returns nil.
 func (m *Manager) Run(ctx context.Context) error {
 	defer m.own.leave()
 	for _, s := range m.options.Policy.Own {
@@ -157,7 +155,7 @@ func (m *Manager) Run(ctx context.Context) error {
 		if m.options.LocalOnly {
 			pause = localPeriod
 		}
-		_ = timing.Sleep(ctx, m.options.Clock, pause) // the loop asks ctx
+		_ = timing.Sleep(ctx, m.options.Clock, pause) // the loop checks ctx
 	}
 	return nil
 }
@@ -179,8 +177,8 @@ func (m *Manager) log(err error) {
 	m.options.Logger.Info("The node's resources can be watched again")
 }
 
-// await waits until an evicted pod has released everything, so that the next pass does
-// not count what the pod is about to release.
+// await waits until an evicted pod has released everything, so that the next pass does not count
+// what is about to be released.
 func (m *Manager) await(ctx context.Context, uid types.UID) {
 	begin := m.options.Clock.Now()
 	for !m.options.Killer.Finished(uid) && m.options.Clock.Since(begin) < cleanupWait {
@@ -190,8 +188,8 @@ func (m *Manager) await(ctx context.Context, uid types.UID) {
 	}
 }
 
-// pass looks once, and evicts at most one pod, which it returns. A panic of a hook is
-// an error.
+// pass looks once, and evicts at most one pod, which it returns. It turns a panic of a hook into an
+// error.
 func (m *Manager) pass(ctx context.Context) (evicted *v1.Pod, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -237,7 +235,7 @@ func (m *Manager) pass(ctx context.Context) (evicted *v1.Pod, err error) {
 	return pod, errors.Join(err, evictErr)
 }
 
-// look reads the node and judges what it reads.
+// look reads the node and judges the readings.
 func (m *Manager) look(ctx context.Context) ([]breach, error) {
 	m.own.begin(ctx)
 	readings, err := m.options.Stats.Node(ctx)
@@ -256,7 +254,7 @@ func (m *Manager) look(ctx context.Context) ([]breach, error) {
 	return verdict.Due, err
 }
 
-// passNode evicts the first pod that may be evicted, for a limit that is due.
+// passNode evicts the first pod that may be evicted for a limit that is due.
 func (m *Manager) passNode(ctx context.Context, b breach) (*v1.Pod, error) {
 	var candidates []candidate
 	var problems []error
@@ -285,7 +283,7 @@ func (m *Manager) passNode(ctx context.Context, b breach) (*v1.Pod, error) {
 	return victim.Pod, m.evict(ctx, victim.Pod, string(b.Signal), message(b, victim), m.grace(b.Threshold, victim.Pod))
 }
 
-// grace returns the seconds a limit leaves a pod, nil for the pod's own grace.
+// grace returns how many seconds a limit gives a pod, nil for the pod's own grace.
 func (m *Manager) grace(t Threshold, pod *v1.Pod) *int64 {
 	seconds := int64(hardGrace)
 	if !t.Hard() {
@@ -379,8 +377,8 @@ func (m *Manager) evict(ctx context.Context, pod *v1.Pod, signal, text string, g
 	return nil
 }
 
-// Amend returns an edit of the status of a pod that the node stops for a reason of
-// its own: phase Failed, and the condition DisruptionTarget.
+// Amend returns an edit of the status of a pod that the node stops for its own reasons: phase
+// Failed, and the condition DisruptionTarget.
 func Amend(reason, message string) func(*v1.PodStatus) {
 	return func(s *v1.PodStatus) {
 		s.Phase, s.Reason, s.Message = v1.PodFailed, reason, message

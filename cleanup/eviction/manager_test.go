@@ -29,7 +29,7 @@ type node struct {
 	usage    map[types.UID]Usage
 	volumes  map[types.UID][]Volume
 	storage  map[types.UID]Storage
-	// storageErr comes beside the storage that was read.
+	// storageErr is returned together with the storage that was read.
 	storageErr error
 	localOnly  bool
 	log        []string
@@ -198,7 +198,7 @@ func TestCriticalPodsStay(t *testing.T) {
 	})
 }
 
-// TestSoftLimit: section 16: a soft limit leaves min(configured max, spec).
+// TestSoftLimit: section 16: a soft limit gives min(configured max, spec).
 func TestSoftLimit(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -226,8 +226,8 @@ func TestSoftLimit(t *testing.T) {
 	}
 }
 
-// TestReclaimFirst: section 16: what is not needed goes before a pod does, and only
-// for disks.
+// TestReclaimFirst: section 16: what is not needed is removed before a pod is evicted, and only for
+// disks.
 func TestReclaimFirst(t *testing.T) {
 	for _, test := range []struct {
 		name     string
@@ -270,7 +270,7 @@ func TestWaitIsBounded(t *testing.T) {
 	})
 }
 
-// TestLocalVolumes: a volume over its limit costs its pod, whatever the node has left.
+// TestLocalVolumes: a pod with a volume over its limit is evicted, whatever the node has left.
 func TestLocalVolumes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		full := files(t, map[string]string{"data": strings.Repeat("x", 64<<10)})
@@ -367,8 +367,8 @@ func TestStorageLimitsEvict(t *testing.T) {
 	}
 }
 
-// TestLocalLimitsDoNotStarveTheNode: section 16, eviction: a crowd of pods above their own limits, each slow to
-// release what it held, delays the eviction that the node needs by one pod at most.
+// TestLocalLimitsDoNotStarveTheNode: section 16, eviction: many pods above their own limits, each
+// slow to release what it held, delay the eviction that the node needs by one pod at most.
 func TestLocalLimitsDoNotStarveTheNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		full := files(t, map[string]string{"data": strings.Repeat("x", 64<<10)})

@@ -15,14 +15,13 @@ import (
 )
 
 const (
-	// observeWait is how long a pass waits for the signals of the embedding program, for all
-	// of them together.
+	// observeWait is how long a pass waits for all signals of the embedding program together.
 	observeWait = time.Second
-	// observationKept is how old a reading may be that came after its pass had gone on.
+	// observationKept is the maximum age of a reading that arrived after its pass had gone on.
 	observationKept = 30 * time.Second
 )
 
-// observers read the signals of the embedding program, each on a goroutine of its own.
+// observers read the signals of the embedding program, each on its own goroutine.
 type observers struct {
 	clock  clock.Clock
 	logger logr.Logger
@@ -36,12 +35,12 @@ type observers struct {
 // observed is one signal and what is known of it.
 type observed struct {
 	OwnSignal
-	// done is closed when the call under way has ended; nil before the first.
+	// done is closed when the call in progress has ended; nil before the first.
 	done chan struct{}
-	// latest is the reading that no pass has judged yet, at when it came.
+	// latest is a reading that no pass has judged yet, and at is when it arrived.
 	latest *Observation
 	at     time.Time
-	// err is why it cannot be read, since when it cannot.
+	// err is why the signal cannot be read, and since when that began.
 	err   error
 	since time.Time
 }
@@ -54,7 +53,7 @@ func newObservers(own []OwnSignal, c clock.Clock, logger logr.Logger) *observers
 	return o
 }
 
-// begin has every signal read that is not being read already.
+// begin starts reading every signal that is not being read already.
 func (o *observers) begin(ctx context.Context) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -104,7 +103,7 @@ func (o *observers) logFailure(name Signal, err error) {
 	o.logger.Error(err, "An eviction signal cannot be read; it decides nothing until it can", "signal", name, "stack", stack)
 }
 
-// collect waits a moment for the calls under way, and returns each reading once.
+// collect waits briefly for the calls in progress, and returns each reading once.
 func (o *observers) collect(ctx context.Context) map[Signal]Observation {
 	o.await(ctx)
 	o.mu.Lock()
@@ -125,7 +124,7 @@ func (o *observers) await(ctx context.Context) {
 	}
 	timer := o.clock.NewTimer(observeWait)
 	defer timer.Stop()
-	for _, s := range o.all { // only the goroutine of Run begins calls
+	for _, s := range o.all { // only the goroutine of Run starts calls
 		select {
 		case <-s.done:
 		case <-timer.C():
@@ -136,7 +135,7 @@ func (o *observers) await(ctx context.Context) {
 	}
 }
 
-// leave ends with the calls under way, those that end with their context.
+// leave waits for those calls in progress that end with their context.
 func (o *observers) leave() {
 	if len(o.all) == 0 {
 		return
@@ -147,7 +146,7 @@ func (o *observers) leave() {
 	}
 }
 
-// errDeaf is why a goroutine is lost.
+// errDeaf is reported when a goroutine is lost to an observer that does not return.
 var errDeaf = errors.New("an observer has not returned although its context has ended")
 
 // problems returns the signals that cannot be read.

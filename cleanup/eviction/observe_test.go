@@ -18,8 +18,8 @@ import (
 	"github.com/podwright/podwright/internal/instrument/instrumenttest"
 )
 
-// TestObserversWaitForEachOtherOnlyAMoment: OS5. One that answers late, hangs, panics or fails costs the
-// others a second at most, is not called again while it is called, and is logged once and listed.
+// TestObserversWaitForEachOtherOnlyAMoment: OS5. An observer that answers late, hangs, panics or fails costs
+// the others at most a second, is not called again while a call is in progress, and is logged once and listed.
 func TestObserversWaitForEachOtherOnlyAMoment(t *testing.T) {
 	for name, test := range map[string]struct {
 		observe func(ctx context.Context, call int32) (Observation, error)
@@ -118,7 +118,7 @@ func TestOldObservationsDoNotCount(t *testing.T) {
 	})
 }
 
-// TestDeafObserverIsLeft: OS5. The manager ends without an observer that does not, within seconds.
+// TestDeafObserverIsLeft: OS5. The manager ends within seconds, without an observer that does not.
 func TestDeafObserverIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lines []string
@@ -140,8 +140,8 @@ func TestDeafObserverIsLeft(t *testing.T) {
 	})
 }
 
-// TestManagerEvictsForOwnSignals: section 16, OS1 to OS4. One pod in a pass, without asking what pods use;
-// the node's own signals go on; the condition, the counter and the event say what it was.
+// TestManagerEvictsForOwnSignals: section 16, OS1 to OS4. One pod per pass is evicted, without reading what
+// pods use; the node's own signals continue to work; the condition, the counter and the event say what it was.
 func TestManagerEvictsForOwnSignals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &node{begin: time.Now(), pods: []*v1.Pod{pod("b"), pod("a", withPriority(5)), pod("critical", withPriority(2_000_000_000))}}
@@ -193,8 +193,8 @@ func (n noUsage) Pod(context.Context, *v1.Pod, Signal) (Usage, error) {
 	panic("asked for the usage of something that pods do not use")
 }
 
-// TestOwnSignalsWaitForPodsThatLeave: OS3, IN4. Nothing is known of what a pod that is being stopped frees:
-// the first eviction waits for it, a minute at most.
+// TestOwnSignalsWaitForPodsThatLeave: OS3, IN4. It is not known what a stopping pod frees: the
+// first eviction waits for it, a minute at most.
 func TestOwnSignalsWaitForPodsThatLeave(t *testing.T) {
 	for name, test := range map[string]struct {
 		leaves int // seconds that the other pod takes to stop

@@ -12,34 +12,34 @@ import (
 )
 
 // OwnSignal is a signal of the program that embeds the manager, such as the charge of a battery,
-// the headroom of a temperature, or a licence. A [Threshold] that names it says how little is too
-// little. While too little is available the node has the signal's condition, and takes only
-// critical pods; when the limit is due, pods go, one at a time. No pod uses any of it: those with
-// the lowest priority go first, then BestEffort before Burstable before Guaranteed.
+// thermal headroom, or a license. A [Threshold] that names it says how little is too little. While
+// too little is available, the node has the signal's condition and accepts only critical pods; when
+// the limit is due, pods are evicted, one at a time. No pod uses any of the signal's resource: pods
+// with the lowest priority are evicted first, then BestEffort before Burstable before Guaranteed.
 type OwnSignal struct {
-	// Name is what thresholds, messages and metrics call it, such as battery.charge.
+	// Name is used in thresholds, messages and metrics, for example battery.charge.
 	Name Signal
-	// Condition of the node, such as BatteryLow or example.com/BatteryLow. Each signal has
-	// its own, which no other part of the node sets.
+	// Condition of the node, such as BatteryLow or example.com/BatteryLow. Each signal has its own,
+	// which no other part of the node sets.
 	Condition v1.NodeConditionType
-	// Message says what the condition means, for the node and for evicted pods. An
-	// [Observation] may say more.
+	// Message says what the condition means, for the node and for evicted pods. An [Observation]
+	// may add to it.
 	Message string
-	// Observer reads it.
+	// Observer reads the signal.
 	Observer Observer
 }
 
 // Observer reads a signal of the program that embeds the manager.
 type Observer interface {
-	// Observe returns how much is available now, or an error, which decides nothing. It is
-	// called in every pass, on a goroutine of its own, and never again before it has
-	// returned. The pass waits a second for it: what comes later counts in the next pass.
-	// After 10 s its context ends. One that hangs, panics or fails is logged once and is one
-	// of the problems; it holds up no other signal.
+	// Observe returns how much is available now, or an error, which decides nothing. It is called
+	// in every pass, on its own goroutine, and never again before it has returned. The pass waits a
+	// second for it: a later result counts in the next pass. Its context ends after 10 s. An
+	// observer that hangs, panics or fails is logged once and reported as a problem; it holds up no
+	// other signal.
 	Observe(ctx context.Context) (Observation, error)
 }
 
-// ObserverFunc makes a function an Observer.
+// ObserverFunc adapts a function to an [Observer].
 type ObserverFunc func(ctx context.Context) (Observation, error)
 
 // Observe calls f.
@@ -75,17 +75,17 @@ func (p Policy) checkOwn() error {
 	return errors.Join(problems...)
 }
 
-// localSignals are the names by which evictions for the limits of single pods are counted.
+// localSignals returns the names under which evictions for the limits of single pods are counted.
 func localSignals() []string {
 	return []string{"emptydirfs.limit", "ephemeralpodfs.limit", "ephemeralcontainerfs.limit"}
 }
 
-// nodeConditions are those that other parts of a node set.
+// nodeConditions returns the conditions that other parts of a node set.
 func nodeConditions() []v1.NodeConditionType {
 	return []v1.NodeConditionType{v1.NodeReady, v1.NodeMemoryPressure, v1.NodeDiskPressure, v1.NodePIDPressure, v1.NodeNetworkUnavailable}
 }
 
-// conditionWord is a condition without its prefix, as reasons have it; empty if it is none.
+// conditionWord returns a condition without its prefix, as used in reasons; empty if it is not a condition.
 func conditionWord(c v1.NodeConditionType) string {
 	if len(validation.IsQualifiedName(string(c))) > 0 {
 		return ""
@@ -97,7 +97,7 @@ func conditionWord(c v1.NodeConditionType) string {
 	return word
 }
 
-// ownKind is what a signal of the embedding program is about.
+// ownKind describes what a signal of the embedding program is about.
 func (p Policy) ownKind(s Signal) (kind, bool) {
 	i := slices.IndexFunc(p.Own, func(o OwnSignal) bool { return o.Name == s })
 	if i < 0 {
@@ -109,7 +109,7 @@ func (p Policy) ownKind(s Signal) (kind, bool) {
 	}, true
 }
 
-// kind is what a signal is about, the zero kind if there is no such signal.
+// kind describes what a signal is about; it is zero if there is no such signal.
 func (p Policy) kind(s Signal) kind {
 	if k, ok := p.ownKind(s); ok {
 		return k
@@ -117,7 +117,7 @@ func (p Policy) kind(s Signal) kind {
 	return s.kind()
 }
 
-// explain says what is too little of, for the signal of an embedding program.
+// explain says what there is too little of, for a signal of the embedding program.
 func (b breach) explain() string {
 	text := b.Observed.Message
 	if text == "" {

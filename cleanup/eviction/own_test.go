@@ -116,7 +116,7 @@ func TestOwnSignalsRankByPriority(t *testing.T) {
 	}
 }
 
-// TestOwnSignalsSayWhy: OS4. Pods and conditions tell the reading's own words, or the signal's.
+// TestOwnSignalsSayWhy: OS4. Pods and conditions show the reading's own message, or the signal's.
 func TestOwnSignalsSayWhy(t *testing.T) {
 	policy := Policy{
 		Thresholds: []Threshold{{Signal: "licence"}, {Signal: "battery.charge", Value: Value{Percent: 10}}}, Own: ownSignals(), Transition: time.Minute,

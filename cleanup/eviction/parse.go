@@ -12,20 +12,20 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Text is limits as the kubelet's flags have them.
+// Text holds limits in the syntax of the kubelet's flags.
 type Text struct {
 	// Hard and Soft limits: "memory.available<100Mi,nodefs.available<10%".
 	Hard, Soft string
-	// SoftGrace has a grace for each soft limit: "memory.available=1m30s".
+	// SoftGrace has a grace period for each soft limit: "memory.available=1m30s".
 	SoftGrace string
 	// MinReclaim: "memory.available=0Mi,nodefs.available=500Mi". Optional.
 	MinReclaim string
 }
 
-// Parse reads limits, or says everything that is wrong with them. Without any it
-// returns nil. The text may name the signals of the node and the given ones, which are the
-// names of [Policy.Own]. A limit of 0 is none for a signal of the node; for one of the
-// program's own it is met by an [Observation] that says Low.
+// Parse reads limits, or returns an error that names everything wrong with them. Without any limits
+// it returns nil. The text may name the signals of the node and the given ones, which are the names
+// of [Policy.Own]. For a signal of the node, a limit of 0 means no limit; for one of the program's
+// own, it is met by an [Observation] that says Low.
 func (t Text) Parse(own ...Signal) ([]Threshold, error) {
 	var policy Policy
 	for _, signal := range own {
@@ -83,7 +83,7 @@ func (p *parser) note(err error) {
 	}
 }
 
-// pairs reads a list of signals with texts.
+// pairs reads a list of signals and values.
 func (p *parser) pairs(what, text, separator string) map[string]string {
 	out := map[string]string{}
 	for part := range strings.SplitSeq(text, ",") {
@@ -108,7 +108,7 @@ func (p *parser) pairs(what, text, separator string) map[string]string {
 	return out
 }
 
-// signals are those that a text may name.
+// signals lists the signals that a text may name.
 func (p *parser) signals() string {
 	var all []string
 	for signal := range kinds() {

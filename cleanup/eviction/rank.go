@@ -16,7 +16,7 @@ type candidate struct {
 	Usage Usage
 }
 
-// over is how much the pod uses above its request, of what a signal is about.
+// over returns how much more than its request the pod uses of the signal's resource.
 func (c candidate) over(k kind) int64 {
 	if k.own {
 		return 0 // pods neither use it nor request it
@@ -25,10 +25,10 @@ func (c candidate) over(k kind) int64 {
 	return int64(min(k.used(c.Usage), 1<<62)) - request.Value()
 }
 
-// rank sorts candidates in the order in which they are evicted: those that use more
-// than they requested before those that do not, then lower priority first, then
-// the larger excess first, then BestEffort before Burstable before Guaranteed. A pod
-// whose usage is not known counts as using nothing.
+// rank sorts candidates in the order in which they are evicted: pods that use more than they
+// requested before those that do not, then lower priority first, then the larger excess first, then
+// BestEffort before Burstable before Guaranteed. A pod whose usage is not known counts as using
+// nothing.
 func rank(k kind, candidates []candidate) {
 	class := map[v1.PodQOSClass]int{v1.PodQOSBestEffort: 0, v1.PodQOSBurstable: 1, v1.PodQOSGuaranteed: 2}
 	within := func(c candidate) int {

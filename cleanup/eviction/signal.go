@@ -9,7 +9,7 @@ import (
 // Signal names an amount that is available on a node.
 type Signal string
 
-// Signals. Memory and file systems count bytes; the others count pieces.
+// Signals. Memory and file systems are measured in bytes; the others are counts.
 const (
 	MemoryAvailable   Signal = "memory.available"
 	NodeFsAvailable   Signal = "nodefs.available"
@@ -19,13 +19,13 @@ const (
 	PIDAvailable      Signal = "pid.available"
 )
 
-// Observation is one reading of a signal, in its unit: bytes or pieces, or that of an [OwnSignal].
+// Observation is one reading of a signal, in its unit: bytes, a count, or the unit of an [OwnSignal].
 type Observation struct {
 	Available, Capacity uint64
-	// Low is a plain verdict: every limit of the signal is met, whatever the amounts.
+	// Low is a direct verdict: every limit of the signal is met, whatever the amounts.
 	Low bool
-	// Message says more than that of the [OwnSignal]; empty: nothing. A message that changes
-	// often has the node's status written often.
+	// Message adds to that of the [OwnSignal]; empty: nothing. A message that changes often causes
+	// frequent writes of the node's status.
 	Message string
 }
 
@@ -40,32 +40,32 @@ type Usage struct {
 // Stats reads what is available and what pods use. It is called by one goroutine at a
 // time and should end with its context.
 type Stats interface {
-	// Node returns the signals that can be read now. A missing signal decides
-	// nothing; the error, which may come along with readings, says what is missing.
+	// Node returns the signals that can be read now. A missing signal decides nothing; the error,
+	// which may come together with readings, says what is missing.
 	Node(ctx context.Context) (map[Signal]Observation, error)
-	// Pod returns what the pod uses of what the signal is about; other fields may
-	// be 0. It is asked only when a limit is due.
+	// Pod returns the pod's usage of the signal's resource; other fields may be 0. It is called
+	// only when a limit is due.
 	Pod(ctx context.Context, pod *v1.Pod, signal Signal) (Usage, error)
 }
 
-// kind is what a signal is about.
+// kind describes what a signal is about.
 type kind struct {
 	condition v1.NodeConditionType
-	// resource is its name in messages, and in requests if pods have any.
+	// resource is the resource's name in messages, and in requests if pods have any.
 	resource v1.ResourceName
 	// urgency orders limits that are due together.
 	urgency int
 	// disk: space can be reclaimed without stopping pods.
 	disk bool
-	// bytes says how amounts are printed.
+	// bytes says that amounts are printed as bytes.
 	bytes bool
 	used  func(Usage) uint64
-	// own: the signal is the embedding program's, and message what its condition means.
+	// own: the signal is the embedding program's; message says what its condition means.
 	own     bool
 	message string
 }
 
-// kinds returns what the signals are about.
+// kinds returns what each signal is about.
 func kinds() map[Signal]kind {
 	memory := func(u Usage) uint64 { return u.Memory }
 	disk := func(u Usage) uint64 { return u.Disk }

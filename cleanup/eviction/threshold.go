@@ -10,13 +10,13 @@ import (
 
 // Value is an amount, or a share of the capacity if Percent is set.
 type Value struct {
-	// Quantity in the unit of the signal: bytes or pieces.
+	// Quantity in the unit of the signal: bytes or a count.
 	Quantity uint64
-	// Percent of the capacity, up to 100; 0: Quantity counts.
+	// Percent of the capacity, up to 100; 0 means that Quantity counts.
 	Percent float64
 }
 
-// Of returns the amount it is of a capacity.
+// Of returns the amount that the value stands for, given a capacity.
 func (v Value) Of(capacity uint64) uint64 {
 	if v.Percent == 0 {
 		return v.Quantity
@@ -24,16 +24,16 @@ func (v Value) Of(capacity uint64) uint64 {
 	return uint64(float64(capacity) * v.Percent / 100)
 }
 
-// Threshold is a limit: less than Value available is too little.
+// Threshold is a limit: it is met when less than Value is available.
 type Threshold struct {
 	Signal Signal
 	// Value 0 is met only by an [Observation] that says Low.
 	Value Value
-	// Grace is how long a soft limit must be met before a pod is evicted. 0 makes the
-	// limit hard: it acts at once and leaves the pod one second.
+	// Grace is how long a soft limit must be met before a pod is evicted. 0 makes the limit hard:
+	// it acts at once and gives the pod one second.
 	Grace time.Duration
-	// MinReclaim has to be available on top of Value before a limit that was acted
-	// on is no longer due.
+	// MinReclaim must be available in addition to Value before a limit that was acted on stops
+	// being due.
 	MinReclaim Value
 }
 
@@ -62,18 +62,18 @@ func DefaultThresholds() []Threshold {
 	}
 }
 
-// Policy says when pods are evicted and how.
+// Policy says when and how pods are evicted.
 type Policy struct {
 	// Thresholds are the limits. Nil: [DefaultThresholds]; empty: none.
 	Thresholds []Threshold
-	// Own are signals of the embedding program, each with a threshold at least. When several
-	// limits are due, they come after those of the node, in this order.
+	// Own are signals of the embedding program, each with at least one threshold. When several
+	// limits are due, these come after those of the node, in this order.
 	Own []OwnSignal
-	// MaxPodGrace bounds the grace of a pod that a soft limit evicts. 0: the pod's
-	// own counts alone. Whole seconds, rounded up.
+	// MaxPodGrace bounds the grace of a pod that a soft limit evicts. 0: only the pod's own grace
+	// counts. It is rounded up to whole seconds.
 	MaxPodGrace time.Duration
-	// Transition is how long a node condition stays after the last reading that
-	// called for it. 0 means 5 min, negative not at all.
+	// Transition is how long a node condition stays after the last reading that called for it. 0
+	// means 5 min; negative means that it does not stay.
 	Transition time.Duration
 }
 
@@ -114,7 +114,7 @@ func (t Threshold) check(p Policy) error {
 	return errors.Join(problems...)
 }
 
-// amount prints an amount of what the signal is about.
+// amount prints an amount of the signal's resource.
 func (k kind) amount(n uint64) string {
 	if !k.bytes {
 		return fmt.Sprint(n)

@@ -21,8 +21,7 @@ type Volume struct {
 	Limit      uint64
 }
 
-// exceeded tells users that a volume holds more than it may. It is empty if the volume
-// does not.
+// exceeded tells users that a volume holds more than it may. It returns "" if the volume does not.
 func exceeded(v Volume, used uint64) string {
 	if v.Limit == 0 || used <= v.Limit {
 		return ""
@@ -31,16 +30,16 @@ func exceeded(v Volume, used uint64) string {
 		resource.NewQuantity(int64(min(v.Limit, 1<<62)), resource.BinarySI).String())
 }
 
-// Storage is what a pod uses of the node's disk for itself.
+// Storage is what a pod itself uses of the node's disk.
 type Storage struct {
-	// Containers are the bytes of the writable layers and logs, by container.
+	// Containers has the bytes of the writable layers and logs, by container.
 	Containers map[string]uint64
-	// Folders are the emptyDirs on the disk and the files the node makes for the pod.
+	// Folders are the emptyDirs on the disk and the files that the node makes for the pod.
 	Folders []string
 }
 
-// overLimit returns the signal and the message for a pod that uses more ephemeral storage than
-// the limits of its containers together, or of one of them, allow. Both are empty if it does not.
+// overLimit returns the signal and the message for a pod that uses more ephemeral storage than the
+// limits of its containers, together or of a single one, allow. Both are empty if it does not.
 func overLimit(pod *v1.Pod, containers map[string]uint64, folders uint64) (signal, text string) {
 	limit := podinfo.DeclaredLimit(pod, v1.ResourceEphemeralStorage)
 	total := folders
@@ -61,20 +60,20 @@ func overLimit(pod *v1.Pod, containers map[string]uint64, folders uint64) (signa
 	return "", ""
 }
 
-// maxFiles bounds one walk of a folder: a pod may make as many files as it likes.
+// maxFiles bounds one walk of a folder: a pod may create as many files as it likes.
 const maxFiles = 200_000
 
-// FolderSize returns the bytes on the disk, and the files, that a folder takes; one that is not there
-// takes none. The walk ends after 200,000 files.
+// FolderSize returns the bytes on disk and the files that a folder takes up; a missing folder takes
+// up none. The walk ends after 200,000 files.
 func FolderSize(ctx context.Context, dir string) (bytes, files uint64, err error) {
 	return size(ctx, dir, 0)
 }
 
-// size returns how much of its disk a folder takes: blocks, and files and folders
-// in it. Links are not followed, other file systems in it not entered, and a file
-// with several names counts once. The walk ends early once it has found more than
-// enough bytes (0: never) or maxFiles files; then it is more than that. A
-// folder that is not there is empty; what goes away during the walk does not count.
+// size returns how much of its disk a folder takes up: blocks, and the files and folders in it. It
+// does not follow links or enter other file systems, and it counts a file with several names once.
+// The walk ends early once it has found more than enough bytes (0: never) or maxFiles files; the
+// result is then a lower bound. A missing folder is empty; what disappears during the walk does not
+// count.
 func size(ctx context.Context, dir string, enough uint64) (bytes, files uint64, err error) {
 	root, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY, 0)
 	if errors.Is(err, fs.ErrNotExist) {

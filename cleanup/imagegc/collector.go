@@ -27,21 +27,21 @@ const (
 	perSecond = 5
 )
 
-// Store is the runtime's image store, such as a cri.ImageService. Calls may
-// come from several goroutines at once and may block; they should end with ctx. Removing
-// an image that is gone is success.
+// Store is the runtime's image store, such as a cri.ImageService. Calls may come from several
+// goroutines at once and may block; they should end with ctx. Removing an image that is already
+// gone is success.
 type Store interface {
 	ListImages(ctx context.Context, filter *runtimeapi.ImageFilter) ([]*runtimeapi.Image, error)
 	RemoveImage(ctx context.Context, image *runtimeapi.ImageSpec) error
 }
 
-// Containers lists all containers, also dead ones and those of others; the filter is
-// nil. It is called as [Store] is.
+// Containers lists all containers, including dead ones and those of other owners; the filter is
+// nil. It is called like [Store].
 type Containers interface {
 	ListContainers(ctx context.Context, filter *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error)
 }
 
-// EventRecorder takes events about the node.
+// EventRecorder receives events about the node.
 type EventRecorder = podinfo.EventRecorder
 
 // Options configures a [Collector].
@@ -50,28 +50,27 @@ type Options struct {
 	Store Store
 	// Containers says which images are in use. Required.
 	Containers Containers
-	// Disk reads the usage of the file system the images are on. Nil: only age
-	// counts.
+	// Disk reads the usage of the file system that holds the images. Nil: only age counts.
 	Disk func(ctx context.Context) (Disk, error)
-	// Policy says when images go.
+	// Policy says when images are removed.
 	Policy Policy
-	// Period is the time between two runs. 0 takes the default of 5 min.
+	// Period is the time between two runs. 0 means 5 min.
 	Period time.Duration
-	// Desired returns the image names of desired pods, started or not (IG11). It
-	// must not block. Nil means none.
+	// Desired returns the image names of desired pods, started or not (IG11). It must not block.
+	// Nil means none.
 	Desired func() []string
-	// Keep returns names of images that stay in any case, such as the one
-	// sandboxes are made of if the runtime does not pin it. Nil means none.
+	// Keep returns names of images that are always kept, such as the sandbox image if the runtime
+	// does not pin it. Nil means none.
 	Keep func(ctx context.Context) ([]string, error)
-	// Permits is asked right before an image goes; what it refuses stays until a later
-	// run (DR5). It must not block: while it has not decided it returns false and open, and
-	// is asked again for 10 s. Nil: everything is permitted.
+	// Permits is asked right before an image is removed; an image that it refuses stays until a
+	// later run (DR5). It must not block: while it has not decided, it returns false and open, and
+	// is asked again for up to 10 s. Nil: everything is permitted.
 	Permits func(choice Choice, now time.Time) (permitted, open bool)
-	// Left is called with the images that are left after a run, by name and ID, so that
-	// records of the others can be dropped (IG9). Nil: this is not reported.
+	// Left is called after a run with the names and IDs of the remaining images, so that records of
+	// the others can be dropped (IG9). Nil: not called.
 	Left func(ctx context.Context, names []string)
 
-	// NodeName is the node events are about.
+	// NodeName is the name of the node that events are about.
 	NodeName string
 	// Recorder receives events. Nil drops them.
 	Recorder EventRecorder
@@ -85,32 +84,31 @@ type Options struct {
 
 // Report is what one run did.
 type Report struct {
-	// Plan of the run.
+	// Plan is the plan of the run.
 	Plan Plan
 	// Removed are the keys of the images that were removed; Freed is their size.
 	Removed []string
 	Freed   uint64
 }
 
-// Collector removes unused images. Make one with [New]; all methods are safe for
-// concurrent use.
+// Collector removes unused images. Create one with [New]; all methods are safe for concurrent use.
 type Collector struct {
 	options Options
 	removed metric.Int64Counter
 
-	// turn is held by a run, and with it failures.
+	// turn is held by a run, and guards failures.
 	turn     chan struct{}
-	failures int // runs in a row that failed
+	failures int // consecutive failed runs
 
 	mu      sync.Mutex
 	started time.Time
 	images  map[string]history
 }
 
-// history is when an image was first seen and last used.
+// history says when an image was first seen and last used.
 type history struct{ firstSeen, lastUsed time.Time }
 
-// New returns a collector, or every problem of the options.
+// New returns a collector, or an error that names every problem of the options.
 func New(o Options) (*Collector, error) {
 	var problems []error
 	if o.Store == nil || o.Containers == nil {
@@ -143,9 +141,9 @@ func New(o Options) (*Collector, error) {
 	}, nil
 }
 
-// Run looks at the images at once, to note when it first saw them, and then collects
-// every Period until ctx ends. Failures are logged and tried again.
-// It does nothing if the policy never removes anything. The error is that of ctx.
+// Run looks at the images at once, to record when it first saw them, and then collects every Period
+// until ctx ends. Failures are logged and retried. If the policy never removes anything, Run does
+// nothing. The error is that of ctx.
 func (c *Collector) Run(ctx context.Context) error {
 	if c.options.Policy.HighPercent == 100 && c.options.Policy.MaxAge == 0 {
 		<-ctx.Done()
@@ -174,12 +172,12 @@ func (c *Collector) Plan(ctx context.Context) (Plan, error) {
 	return decide(in), err
 }
 
-// Collect makes one run. The error joins everything that went wrong; one image
-// that cannot be removed does not stop the others (IG6).
+// Collect makes one run. The error joins everything that went wrong; an image that cannot be
+// removed does not stop the others (IG6).
 func (c *Collector) Collect(ctx context.Context) (Report, error) { return c.run(ctx, false) }
 
-// Reclaim removes all images that may go, however empty the disk is: it is what an
-// eviction manager calls before it evicts (IG8).
+// Reclaim removes all images that may be removed, however empty the disk is. An eviction manager
+// calls it before it evicts (IG8).
 func (c *Collector) Reclaim(ctx context.Context) (Report, error) { return c.run(ctx, true) }
 
 func (c *Collector) run(ctx context.Context, pressure bool) (Report, error) {
@@ -200,7 +198,7 @@ func (c *Collector) run(ctx context.Context, pressure bool) (Report, error) {
 	return r, err
 }
 
-// account counts failed runs; the first in a row makes no event (IG7).
+// account counts failed runs; the first one in a row emits no event (IG7).
 func (c *Collector) account(ctx context.Context, err error) {
 	if err == nil {
 		c.failures = 0
@@ -214,7 +212,7 @@ func (c *Collector) account(ctx context.Context, err error) {
 	}
 }
 
-// input reads everything a plan needs. Without a list of images there are none; if the
+// input reads everything that a plan needs. If the images cannot be listed there are none; if the
 // disk cannot be read, only age counts.
 func (c *Collector) input(ctx context.Context, pressure bool) (input, error) {
 	in := input{Policy: c.options.Policy, Pressure: pressure, Started: c.started}
@@ -238,7 +236,7 @@ func (c *Collector) input(ctx context.Context, pressure bool) (input, error) {
 	return in, err
 }
 
-// pause keeps to the rate of removals.
+// pause limits the rate of removals.
 func (c *Collector) pause(ctx context.Context) bool {
 	return timing.Sleep(ctx, c.options.Clock, time.Second/perSecond) == nil
 }

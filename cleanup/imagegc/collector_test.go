@@ -178,7 +178,7 @@ func TestMemory(t *testing.T) {
 	})
 }
 
-// IG5, IG6: one image that cannot be removed gives its place to another.
+// IG5, IG6: if one image cannot be removed, another takes its place.
 func TestSpare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(image("a"), image("b"), image("c"), image("d"))
@@ -235,8 +235,8 @@ func TestEvents(t *testing.T) {
 	})
 }
 
-// IG8: pressure removes all unused ones, at 5 a second (DR6), and never what a pod
-// has come to want meanwhile (DR1).
+// IG8: pressure removes all unused images, at 5 a second (DR6), but never one that a pod has come
+// to want meanwhile (DR1).
 func TestReclaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode()

@@ -9,24 +9,24 @@ import (
 	"github.com/podwright/podwright/internal/rule"
 )
 
-// Disk is the file system the images are on, in bytes.
+// Disk is the usage, in bytes, of the file system that holds the images.
 type Disk struct {
 	Capacity, Available uint64
 }
 
-// full reports whether at least so many percent are used. It is exact: with whole
-// percents, as the kubelet counts, 84.1 % would be 85 % (IG5, edge case 26).
+// full reports whether at least this percentage is used. It is exact: in whole percents, as the
+// kubelet counts, 84.1 % would be 85 % (IG5, edge case 26).
 func (d Disk) full(percent int) bool {
 	return float64(d.Capacity-d.available())*100 >= float64(d.Capacity)*float64(percent)
 }
 
-// available is never more than there is.
+// available is never more than the capacity.
 func (d Disk) available() uint64 { return min(d.Available, d.Capacity) }
 
 // Image is what is known of one image.
 type Image struct {
-	// Key is the image's ID, with the runtime handler after a comma if the
-	// runtime keeps images per handler (IG2).
+	// Key is the image's ID, followed by a comma and the runtime handler if the runtime keeps
+	// images per handler (IG2).
 	Key string
 	// Names are its tags and digests.
 	Names []string
@@ -34,15 +34,15 @@ type Image struct {
 	Size uint64
 	// Pinned images are never removed.
 	Pinned bool
-	// FirstSeen is when this process first saw the image, LastUsed when it was
-	// last found in use; zero if never.
+	// FirstSeen is when this process first saw the image, LastUsed when it last found the image in
+	// use; zero if never.
 	FirstSeen, LastUsed time.Time
 	// UsedBy says what uses the image now, empty if nothing does.
 	UsedBy string
 }
 
-// idleSince is when the image was last good for anything. One that was never used
-// counts from when it was first seen (IG4).
+// idleSince returns when the image was last useful. An image that was never used counts from when
+// it was first seen (IG4).
 func (i Image) idleSince() time.Time {
 	if i.LastUsed.After(i.FirstSeen) {
 		return i.LastUsed
@@ -56,14 +56,14 @@ type input struct {
 	Images []Image
 	// Disk is the usage now; nil if it is not known, so that only age counts.
 	Disk *Disk
-	// Pressure removes whatever may go, however full the disk is (IG8).
+	// Pressure removes everything that may be removed, however empty the disk is (IG8).
 	Pressure bool
-	// Started is when this process began to look.
+	// Started is when this process began to look at images.
 	Started time.Time
 	Now     time.Time
 }
 
-// cause is why an image goes, as the metric has it (IG10).
+// cause is why an image is removed, in the words of the metric (IG10).
 type cause string
 
 // Causes.
@@ -72,29 +72,29 @@ const (
 	causeSpace cause = "space"
 )
 
-// Choice is what becomes of one image.
+// Choice says what becomes of one image.
 type Choice struct {
 	Image Image `json:"image"`
-	// Remove: the image goes, for Cause. One that stays may still be a Spare:
-	// it goes if others cannot be removed.
+	// Remove: the image is removed, for Cause. An image that stays may still be a Spare: it is
+	// removed if others cannot be.
 	Remove bool  `json:"remove"`
 	Spare  bool  `json:"spare,omitempty"`
 	Cause  cause `json:"cause,omitempty"`
-	// Reason says why it goes; Kept is the rule that keeps it. Only a spare has both.
+	// Reason says why it is removed; Kept is the rule that keeps it. Only a spare has both.
 	Reason string      `json:"reason,omitempty"`
 	Kept   rule.Denial `json:"kept,omitzero"`
 }
 
-// Plan says of every image what becomes of it, in the order of removal: those that
-// go for their age, those that go for space with their spares, those that stay.
+// Plan says what becomes of every image, in the order of removal: those removed for their age,
+// those removed for space with their spares, those that stay.
 type Plan struct {
 	Choices []Choice `json:"choices"`
 	// ToFree is how many bytes have to be freed for space; 0 if enough is free.
 	ToFree uint64 `json:"toFree"`
 }
 
-// decide makes a plan. It is pure, and the order of the images does not matter.
-// The policy must be complete, as [New] makes it.
+// decide makes a plan. It is pure, and the order of the images does not matter. The policy must be
+// complete, as made by [New].
 func decide(in input) Plan {
 	plan := Plan{ToFree: toFree(in)}
 	images := slices.Clone(in.Images)
@@ -143,7 +143,7 @@ func decide(in input) Plan {
 	return plan
 }
 
-// protected returns why an image must stay whatever happens (ND5).
+// protected returns why an image must stay in any case (ND5).
 func protected(i Image) string {
 	switch {
 	case i.Pinned:
@@ -154,13 +154,13 @@ func protected(i Image) string {
 	return ""
 }
 
-// old reports whether an image goes for its age (IG4).
+// old reports whether an image is removed for its age (IG4).
 func old(in input, i Image) bool {
 	return in.Policy.MaxAge > 0 && in.Now.Sub(in.Started) > in.Policy.MaxAge && in.Now.Sub(i.idleSince()) > in.Policy.MaxAge
 }
 
-// toFree is how many bytes bring the disk down to the low mark, 0 below the high
-// one (IG5).
+// toFree returns how many bytes bring the disk down to the low mark; 0 if usage is below the high
+// mark (IG5).
 func toFree(in input) uint64 {
 	if in.Disk == nil || in.Disk.Capacity == 0 || in.Policy.HighPercent == 100 || !in.Disk.full(in.Policy.HighPercent) {
 		return 0

@@ -1,5 +1,5 @@
-// Package imagegc removes unused images when they are old or the disk is full, and says
-// of every image why it stays.
+// Package imagegc removes unused images when they are old or the disk is full, and says for every
+// image why it stays.
 //
 //	images, containers, desired pods ──► observe ──► first seen, last used
 //	                                                    │
@@ -7,13 +7,12 @@
 //	                                                                      │
 //	RemoveImage ◄── in order, until enough is freed ◄── Collector.Collect ┘
 //
-// The decision is a function over values. A [Collector] reads its input, executes the
-// plan and remembers when each image was first seen and last used. This is lost with
-// the process: after a start every image counts as new, which errs on the safe side.
+// The decision is a function over values. A [Collector] reads its input, executes the plan and
+// remembers when each image was first seen and last used. That memory is lost with the process:
+// after a start every image counts as new, which errs on the safe side.
 //
-// Pinned images are never removed, nor are images of any container, dead ones included,
-// images that a desired pod or Options.Keep names, or images seen for less than
-// Policy.MinAge.
+// Pinned images are never removed, nor are images used by any container, dead or alive, images that
+// a desired pod or Options.Keep names, or images first seen less than Policy.MinAge ago.
 //
 // Rules are numbered as in docs/spec/cleanup.md 8.2.
 package imagegc

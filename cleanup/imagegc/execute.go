@@ -9,7 +9,7 @@ import (
 	"github.com/podwright/podwright/internal/problem"
 )
 
-// execution is the removal of images in one run.
+// execution removes the images of one run.
 type execution struct {
 	*Collector
 	report   *Report
@@ -18,8 +18,8 @@ type execution struct {
 	problems []error
 }
 
-// execute removes in the order of the plan, and last what Options.Permits takes time for.
-// A spare goes only for one that could not be removed.
+// execute removes images in the order of the plan, and last those for which Options.Permits needs
+// time. A spare is removed only in place of an image that could not be removed.
 func (c *Collector) execute(ctx context.Context, r *Report, in input) error {
 	x := &execution{Collector: c, report: r, in: in}
 	until := c.options.Clock.Now().Add(problem.FunctionLimit)
@@ -47,7 +47,7 @@ func (c *Collector) execute(ctx context.Context, r *Report, in input) error {
 	return errors.Join(x.problems...)
 }
 
-// remove removes what goes and is permitted, and returns the choices that are not decided.
+// remove removes what should go and is permitted, and returns the choices that are still undecided.
 func (x *execution) remove(ctx context.Context, choices []Choice) (open []Choice, err error) {
 	for _, choice := range choices {
 		if !choice.Remove && !choice.Spare {
@@ -85,7 +85,7 @@ func (x *execution) permits(choice Choice) (permitted, open bool) {
 	return x.options.Permits(choice, x.in.Now)
 }
 
-// wanted reports, right before an image goes, whether a pod wants it by now (DR1).
+// wanted reports, right before an image is removed, whether a pod wants it by now (DR1).
 func (c *Collector) wanted(i Image) bool {
 	return c.options.Desired != nil && slices.ContainsFunc(c.options.Desired(), func(name string) bool { return matches(i, name) })
 }

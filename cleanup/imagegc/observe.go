@@ -9,9 +9,9 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// observe lists images and what uses them, and remembers when (IG2). Images that
-// have vanished are forgotten. Containers are listed first, so that an image pulled
-// for a container in between is young rather than unused.
+// observe lists images and what uses them, and remembers when (IG2). Images that have vanished are
+// forgotten. Containers are listed first, so that an image pulled for a container in between counts
+// as young rather than unused.
 func (c *Collector) observe(ctx context.Context) ([]Image, error) {
 	users, err := c.users(ctx)
 	if err != nil {
@@ -54,7 +54,7 @@ func (c *Collector) observe(ctx context.Context) ([]Image, error) {
 	return out, nil
 }
 
-// users returns what uses each image, by every name and ID the image may have.
+// users returns what uses each image, by every name and ID that the image may have.
 func (c *Collector) users(ctx context.Context) (map[string]string, error) {
 	users := map[string]string{}
 	if c.options.Desired != nil {
@@ -98,7 +98,7 @@ func key(l *runtimeapi.Image) string {
 	return l.GetId()
 }
 
-// matches reports whether a name from a manifest means the image.
+// matches reports whether a name from a manifest refers to the image.
 func matches(i Image, name string) bool {
 	id, _, _ := strings.Cut(i.Key, ",")
 	if name == id {
@@ -112,9 +112,9 @@ func matches(i Image, name string) bool {
 	return false
 }
 
-// storedNames are what image stores may call the image a manifest names: with the
-// tag latest if it has neither tag nor digest, and for a short name with the
-// registry and library it stands for. One name too many only keeps an image.
+// storedNames returns what image stores may call the image that a manifest names: with the tag
+// latest if it has neither tag nor digest and, for a short name, with the registry and library it
+// stands for. A name too many only keeps an image.
 func storedNames(name string) []string {
 	base := name[strings.LastIndexByte(name, '/')+1:]
 	if !strings.ContainsAny(base, ":@") {

@@ -14,17 +14,16 @@ const (
 	DefaultPeriod      = 5 * time.Minute // cleanup.md 1
 )
 
-// Policy says when images go. The zero value takes the defaults.
+// Policy says when images are removed. The zero value takes the defaults.
 type Policy struct {
-	// HighPercent is how full the disk is, in percent, when removal begins;
-	// LowPercent is where it stops. 0 takes the default of 85 and 80. At 100
-	// nothing is removed for space.
+	// HighPercent is how full the disk is, in percent, when removal begins; LowPercent is where it
+	// stops. 0 takes the defaults of 85 and 80. At 100, nothing is removed for space.
 	HighPercent, LowPercent int
-	// MinAge keeps images first seen less than this long ago, except from MaxAge.
-	// 0 takes the default of 2 min; negative means none.
+	// MinAge protects images first seen less than this long ago, except from MaxAge. 0 takes the
+	// default of 2 min; negative means no protection.
 	MinAge time.Duration
-	// MaxAge removes images not used for longer than this, however empty the
-	// disk is. 0 means never.
+	// MaxAge removes images that have not been used for longer than this, however empty the disk
+	// is. 0 means never.
 	MaxAge time.Duration
 }
 

@@ -10,22 +10,22 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// ImageFs says where a runtime keeps its images, such as a cri.ImageService that can. It is called as Store
-// is.
+// ImageFs says where a runtime keeps its images; a cri.ImageService with this ability is one. It is
+// called like [Store].
 type ImageFs interface {
 	ImageFsInfo(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, error)
 }
 
-// RuntimeStatus says how a runtime is configured, such as a cri.RuntimeService. It is called as Store is.
+// RuntimeStatus says how a runtime is configured; a cri.RuntimeService is one. It is called like [Store].
 type RuntimeStatus interface {
 	Status(ctx context.Context, verbose bool) (*runtimeapi.StatusResponse, error)
 }
 
-// ErrNoImageFs: the runtime names no file system of its images.
+// ErrNoImageFs says that the runtime names no file system for its images.
 var ErrNoImageFs = errors.New("the runtime names no file system of its images")
 
-// RuntimeDir asks a runtime for a path on the file system its images are on, as the engine does. The path is
-// one of the runtime's machine. The error wraps [ErrNoImageFs] if the runtime names none.
+// RuntimeDir asks a runtime for a path on the file system that holds its images, as the engine does.
+// The path is one on the runtime's machine. The error wraps [ErrNoImageFs] if the runtime names none.
 func RuntimeDir(ctx context.Context, client ImageFs) (string, error) {
 	response, err := client.ImageFsInfo(ctx)
 	if err != nil {
@@ -39,7 +39,7 @@ func RuntimeDir(ctx context.Context, client ImageFs) (string, error) {
 	return "", ErrNoImageFs
 }
 
-// RuntimeDisk is Options.Disk as the engine has it: the file system the runtime names, asked for each time.
+// RuntimeDisk is Options.Disk as the engine sets it: the file system that the runtime names, asked for each time.
 func RuntimeDisk(client ImageFs) func(ctx context.Context) (Disk, error) {
 	return func(ctx context.Context) (Disk, error) {
 		dir, err := RuntimeDir(ctx, client)
@@ -50,7 +50,7 @@ func RuntimeDisk(client ImageFs) func(ctx context.Context) (Disk, error) {
 	}
 }
 
-// DiskAt reads the usage of the file system that a path is on.
+// DiskAt reads the usage of the file system that contains a path.
 func DiskAt(dir string) (Disk, error) {
 	var stat unix.Statfs_t
 	if err := unix.Statfs(dir, &stat); err != nil {
@@ -60,8 +60,8 @@ func DiskAt(dir string) (Disk, error) {
 	return Disk{Capacity: stat.Blocks * size, Available: stat.Bavail * size}, nil
 }
 
-// SandboxImages is Options.Keep as the engine has it (ND5): a runtime that does not pin the image its sandboxes are made
-// of, such as containerd 1.6, tells its name when asked for everything. names are kept as well.
+// SandboxImages is Options.Keep as the engine sets it (ND5): a runtime that does not pin its sandbox image,
+// such as containerd 1.6, reports the image's name in its verbose status. names are kept as well.
 func SandboxImages(client RuntimeStatus, names ...string) func(ctx context.Context) ([]string, error) {
 	return func(ctx context.Context) ([]string, error) {
 		response, err := client.Status(ctx, true)
@@ -72,8 +72,8 @@ func SandboxImages(client RuntimeStatus, names ...string) func(ctx context.Conte
 	}
 }
 
-// sandboxImages finds the name of the sandboxes' image in what a runtime says of its configuration. A text of
-// another form names no image.
+// sandboxImages finds the name of the sandbox image in what a runtime says about its configuration.
+// Text in another form names no image.
 func sandboxImages(info map[string]string) []string {
 	var config struct {
 		SandboxImage string `json:"sandboxImage"`
