@@ -12,9 +12,8 @@ import (
 	"github.com/podwright/podwright/status"
 )
 
-// spec/runtime.md 1.4: active are the containers of the latest sandbox, if it is
-// ready. Only they tell that a pod is past its sidecars' start; what ran in an
-// older sandbox, or in one that is dead, does not.
+// spec/runtime.md 1.4: active containers are those of the latest sandbox, if that is ready. Only
+// they show that a pod's sidecars have started; what ran in an older or a dead sandbox does not.
 func TestOnlyLatestReadySandboxCounts(t *testing.T) {
 	pod := newPod("p", "app")
 	pod.Spec.RestartPolicy = v1.RestartPolicyAlways

@@ -15,9 +15,9 @@ import (
 	"github.com/podwright/podwright/syncloop/source"
 )
 
-// TestAddedSourceBringsItsPolicy: PS4, PS8. A source that is added while the engine runs is what the
-// policy says that it brings, and without one what the policy of the others says. A policy that is
-// wrong, or comes with a name that is taken, changes nothing.
+// TestAddedSourceBringsItsPolicy: PS4, PS8. A source that is added while the engine runs is
+// governed by the policy that it brings or, if it brings none, by the policy of the others. A
+// policy that is wrong, or that comes with a name already taken, changes nothing.
 func TestAddedSourceBringsItsPolicy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := fake.New(fake.Options{})

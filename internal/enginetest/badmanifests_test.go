@@ -60,7 +60,7 @@ func manifestOf(name, image string, metadata ...string) string {
 		"spec:\n  terminationGracePeriodSeconds: 5\n  containers:\n  - name: main\n    image: " + image + "\n"
 }
 
-// fixed is the manifest of a pod with a UID of its own, which a test can tell.
+// fixed is the manifest of a pod with its own UID, which a test can recognize.
 func fixed(name, image string) string { return manifestOf(name, image, "uid: uid-"+name) }
 
 // Ways to make a file of which no pod can be read.
@@ -102,8 +102,8 @@ func bomb() string {
 	return fixed("bomb", "app:1") + "    args: [&a \"" + strings.Repeat("x", 195<<10) + "\"" + strings.Repeat(", *a", 1000) + "]\n"
 }
 
-// unreadable are the ways in which a manifest is none, with the reason of the event
-// and what its text says.
+// unreadable lists manifests that are not valid, with the reason of the event and what its text
+// says.
 var unreadable = []struct {
 	name         string
 	make         func(path string) error
@@ -130,7 +130,7 @@ var unreadable = []struct {
 	{"a reference to an API object", text(strings.Replace(manifestOf("x", "app:1"), "spec:\n", "spec:\n  serviceAccountName: admin\n", 1)), "FailedValidation", "serviceAccountName", source.ErrInvalid},
 }
 
-// runsOn checks that the container of a pod is the one that ran all the time.
+// runsOn checks that the container of a pod is the one that has been running all the time.
 func (f *fed) runsOn(uid types.UID) {
 	f.t.Helper()
 	if facts := f.runtime.Facts(uid, "main"); facts.Started != 1 || facts.Running != 1 {
@@ -138,7 +138,7 @@ func (f *fed) runsOn(uid types.UID) {
 	}
 }
 
-// only checks that sandboxes were made for these pods and no others.
+// only checks that sandboxes were made for exactly these pods.
 func (f *fed) only(uids ...types.UID) {
 	f.t.Helper()
 	for _, call := range f.runtime.Calls(fake.Match{Method: fake.RunPodSandbox}) {
@@ -148,7 +148,7 @@ func (f *fed) only(uids ...types.UID) {
 	}
 }
 
-// toldOnce checks the one event and the one count of a problem with a manifest.
+// toldOnce checks that a problem with a manifest has one event and is counted once.
 func (f *fed) toldOnce(object, reason string, words ...string) {
 	f.t.Helper()
 	said := f.events.said(object + " " + reason)
@@ -174,9 +174,9 @@ func (f *fed) change(name string, change func(path string) error) {
 	}
 }
 
-// TestBadManifestHarmsNoOther: F2, D8, SRC4, SI9, edge case 14. A file that is no manifest starts
-// nothing, is told of once with its path and what is wrong, and harms no other pod:
-// what runs runs on, what comes later starts.
+// TestBadManifestHarmsNoOther: F2, D8, SRC4, SI9, edge case 14. An invalid file starts nothing, is
+// reported once with its path and what is wrong, and harms no other pod: running pods continue, and
+// later ones start.
 func TestBadManifestHarmsNoOther(t *testing.T) {
 	t.Parallel()
 	for _, tc := range unreadable {
@@ -212,10 +212,10 @@ func problemsOf(f *source.File) error {
 	return nil
 }
 
-// TestUnreadableManifestKeepsItsPod: F3, F8, SRC4, edge cases 11 and 14. The manifest of a pod that runs
-// becomes unreadable: the pod runs on, its owner is told, over a restart of the agent
-// too; repaired, it is the same pod, and removed it goes. With ForgetBroken it goes at
-// once.
+// TestUnreadableManifestKeepsItsPod: F3, F8, SRC4, edge cases 11 and 14. When the manifest of a
+// running pod becomes unreadable, the pod continues, even over a restart of the agent, and its
+// owner is told. Once the manifest is repaired it is the same pod, and once it is removed the pod
+// is, too. With ForgetBroken the pod is removed at once.
 func TestUnreadableManifestKeepsItsPod(t *testing.T) {
 	t.Parallel()
 	for _, tc := range unreadable {
@@ -271,8 +271,8 @@ func TestUnreadableManifestKeepsItsPod(t *testing.T) {
 	}
 }
 
-// TestBrokenFolderKeepsPods: SRC2, SRC4, F1. What stands in the place of the folder changes
-// nothing: the pods run on, and the engine says why it knows no better.
+// TestBrokenFolderKeepsPods: SRC2, SRC4, F1. Something else in the place of the folder changes
+// nothing: the pods continue to run, and the engine says why it knows nothing newer.
 func TestBrokenFolderKeepsPods(t *testing.T) {
 	for name, tc := range map[string]struct {
 		make func(path string) error

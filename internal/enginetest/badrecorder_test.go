@@ -39,9 +39,9 @@ func (b *badRecorder) Eventf(object apiruntime.Object, kind, reason, format stri
 	b.events.Eventf(object, kind, reason, format, args...)
 }
 
-// TestBadRecorderHarmsNoPod: IN6, IN10. The recorder of events panics for three of ten pods and
-// does not return for four. All run, and end when they are removed; the others have their
-// events; Healthy names the hung ones.
+// TestBadRecorderHarmsNoPod: IN6, IN10. The event recorder panics for three of ten pods and does
+// not return for four. All pods run, and end when they are removed; the others have their events;
+// Healthy names the pods for which it hangs.
 func TestBadRecorderHarmsNoPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bad := &badRecorder{hung: make(chan struct{})}

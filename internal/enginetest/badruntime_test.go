@@ -84,10 +84,10 @@ func (r *rig) smuggle(metadata *runtimeapi.PodSandboxMetadata, labels map[string
 	return sandbox, container
 }
 
-// TestListsFailInMidPass: cleanup.md ND11, spec/pleg.md PI5, SI9. While the runtime's
-// lists fail, at once, half-way through each reading, now and then, or hang, no pod is
-// judged by what they do not show: what runs runs on, what is left over stays, and the
-// engine says why. When they are back, unwanted pods go.
+// TestListsFailInMidPass: cleanup.md ND11, spec/pleg.md PI5, SI9. While the runtime's lists fail
+// (at once, half-way through each reading, or now and then) or hang, no pod is judged by what they
+// do not show: running pods continue, leftovers stay, and the engine says why. When the lists are
+// back, unwanted pods are removed.
 func TestListsFailInMidPass(t *testing.T) {
 	t.Parallel()
 	broken := fake.Effect{Err: errors.New("bolt: database is locked")}
@@ -158,9 +158,9 @@ func TestListsFailInMidPass(t *testing.T) {
 	}
 }
 
-// TestForeignSandboxesAreLeftAlone: spec/runtime.md 1.9, cleanup.md ND8. What others run on the same
-// socket is neither stopped nor removed nor shown, whatever its labels lack or claim; one
-// that claims to be ours and names a folder outside of ours does not lead there.
+// TestForeignSandboxesAreLeftAlone: spec/runtime.md 1.9, cleanup.md ND8. What others run on the
+// same socket is neither stopped nor removed nor shown, whatever its labels lack or claim; one that
+// claims to be ours and names a folder outside of ours does not lead there.
 func TestForeignSandboxesAreLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt, logged := fake.New(fake.Options{}), &lines{}

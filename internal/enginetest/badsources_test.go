@@ -60,8 +60,8 @@ func podList(names ...string) string {
 	return `{"apiVersion":"v1","kind":"PodList","items":[` + strings.Join(items, ",") + `]}`
 }
 
-// TestBadAnswerChangesNothing: H1-H5, SRC4, edge case 15. An answer that is no list of pods starts
-// and stops nothing, however long it lasts; the first three are told of, the engine says
+// TestBadAnswerChangesNothing: H1-H5, SRC4, edge case 15. An answer that is not a list of pods
+// starts and stops nothing, however long that lasts; the first three are reported, the engine says
 // all the time what is wrong, and the next good answer counts.
 func TestBadAnswerChangesNothing(t *testing.T) {
 	t.Parallel()
@@ -142,8 +142,8 @@ func badAnswer(t *testing.T, answer func(r *http.Request) (*http.Response, error
 	}
 }
 
-// TestEmptyAnswerWantsNoPods: H2, SRC3, edge case 15. An empty answer wants no pods; that is done,
-// and told, as it may well be a mistake.
+// TestEmptyAnswerWantsNoPods: H2, SRC3, edge case 15. An empty answer wants no pods; the engine
+// complies and reports it, because it may well be a mistake.
 func TestEmptyAnswerWantsNoPods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{answer: body(200, podList("web"))}
@@ -167,7 +167,7 @@ func TestEmptyAnswerWantsNoPods(t *testing.T) {
 	})
 }
 
-// frail is a source that delivers its pods and then does what it is told.
+// frail is a source that delivers its pods and then does as it is told.
 type frail struct {
 	name string
 	pods []*v1.Pod

@@ -14,8 +14,8 @@ import (
 	"github.com/podwright/podwright/runtime/fake"
 )
 
-// TestBurstUsesAllWorkSlots: 200 pods that start at once make as many calls that make or start
-// something at a time as the runtime may work on, no more; and they do make use of that.
+// TestBurstUsesAllWorkSlots: 200 pods that start at once make as many concurrent calls that create
+// or start something as the runtime may work on, and no more.
 func TestBurstUsesAllWorkSlots(t *testing.T) {
 	t.Parallel()
 	for _, limit := range []int{8, 32} {
@@ -57,7 +57,7 @@ func TestBurstUsesAllWorkSlots(t *testing.T) {
 	}
 }
 
-// atOneTime returns the most calls that were in flight at one time.
+// atOneTime returns the maximum number of calls in flight at the same time.
 func atOneTime(calls []fake.Call) (most int) {
 	type edge struct {
 		at   time.Time

@@ -52,9 +52,9 @@ func slowAsContainerd(rt *fake.Runtime) {
 	}
 }
 
-// TestCallsOfABurst: B14, 9.12, 19.7. A crowd of pods that start or stop at once shares its lists, and reads what a step
-// made once: lists cost a runtime a look at everything it has, so that lists for each pod make n pods
-// cost n squared.
+// TestCallsOfABurst: B14, 9.12, 19.7. Many pods that start or stop at once share lists, and what a
+// step made is read once: a list makes the runtime look at everything it has, so a list per pod
+// would make the cost of n pods n squared.
 func TestCallsOfABurst(t *testing.T) {
 	t.Parallel()
 	sizes := []int{1, 100}

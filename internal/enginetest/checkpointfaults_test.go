@@ -26,10 +26,10 @@ import (
 
 var errBusy = errors.New("not yet")
 
-// TestFullDiskLeavesRunningPodsAlone: CK3, CK5, CK8, status.md 9.11, edge case 28, cleanup edge case 35.
-// With a full disk running pods are left alone, a new pod is not started and an event
-// says so, a critical static one is, what a pod that is gone left is removed without waiting
-// for its record (IN4), and all comes right when there is room.
+// TestFullDiskLeavesRunningPodsAlone: CK3, CK5, CK8, status.md 9.11, edge case 28, cleanup edge
+// case 35. On a full disk, running pods are left alone, a new pod is not started and an event says
+// so, a critical static pod is started, the remains of a pod that is gone are removed without
+// waiting for its record (IN4), and everything recovers when there is room.
 func TestFullDiskLeavesRunningPodsAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -69,8 +69,8 @@ func TestFullDiskLeavesRunningPodsAlone(t *testing.T) {
 	})
 }
 
-// TestEndWaitsForFullDiskOneMinute: status.md 9.11: a terminal status waits for the disk, and
-// is sent after 60 s all the same.
+// TestEndWaitsForFullDiskOneMinute: status.md 9.11: a terminal status waits for the disk, but is
+// sent after 60 s in any case.
 func TestEndWaitsForFullDiskOneMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHost(t, byContainer(map[string]fake.Script{"job": {Exit: &fake.Exit{After: 5 * time.Second}}}))
@@ -96,8 +96,8 @@ func TestEndWaitsForFullDiskOneMinute(t *testing.T) {
 }
 
 // TestBadRecordsStopNoAgent: CK2, CK9, status.md 9.5, edge case 25, cleanup edge case 34: whatever
-// lies in the folder, the agent starts, what runs goes on, the report, health and
-// Explain say what is wrong, and it heals.
+// is in the folder, the agent starts, running pods continue, the report, health and Explain say
+// what is wrong, and it heals.
 func TestBadRecordsStopNoAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHost(t, fake.New(fake.Options{}))
@@ -223,8 +223,8 @@ func TestUnreadableRecordsChangeNoPod(t *testing.T) {
 }
 
 // TestNothingIsStoppedBeforeTheRecordsAreRead: CK9. While the records cannot be read, a pod that
-// its source does not name, or names no longer, runs on. Then it is stopped with its own
-// grace, and its end is told.
+// its source does not name, or no longer names, continues to run. Then it is stopped with its own
+// grace, and its end is reported.
 func TestNothingIsStoppedBeforeTheRecordsAreRead(t *testing.T) {
 	for _, named := range []bool{false, true} {
 		t.Run(fmt.Sprintf("named at first: %t", named), func(t *testing.T) {
@@ -307,9 +307,9 @@ func (b *bad) phase(uid types.UID) v1.PodPhase {
 	return ""
 }
 
-// TestBadSinkHarmsNoOther: a sink that hangs forever, rejects, claims conflicts, or panics:
-// pods run, a sink beside it is told, health names it, and it is told everything when
-// it is well again.
+// TestBadSinkHarmsNoOther: a sink hangs forever, rejects, claims conflicts, or panics: pods run,
+// another sink gets everything, health names the bad one, and it gets everything once it is well
+// again.
 func TestBadSinkHarmsNoOther(t *testing.T) {
 	for name, store := range map[string]func(context.Context, status.Update) (status.StoreResult, error){
 		"hangs forever": func(ctx context.Context, _ status.Update) (status.StoreResult, error) {
@@ -368,8 +368,8 @@ func (b reading) ReadPod(_ context.Context, ref status.PodRef) (*v1.Pod, error) 
 	return p, nil
 }
 
-// TestWrongAnswersOfAPIChangeNoPod: an API that echoes an old status, or answers for another UID: no
-// pod is changed by it, and the truth arrives when it stops.
+// TestWrongAnswersOfAPIChangeNoPod: an API echoes an old status, or answers for another UID: this
+// changes no pod, and the truth arrives once it stops.
 func TestWrongAnswersOfAPIChangeNoPod(t *testing.T) {
 	for name, read := range map[string]func(status.PodRef) *v1.Pod{
 		"echoes an old status": func(ref status.PodRef) *v1.Pod {

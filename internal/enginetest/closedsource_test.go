@@ -32,9 +32,9 @@ func running(rt *fake.Runtime, n int) (count int) {
 	return count
 }
 
-// TestClosingIsNotEmptying: IN9. A source that is closed before it said anything leaves
-// its pods as they are remembered, at once and for as long as the agent runs. A source
-// that lives on is not affected: what it drops goes. "remove all" is a word.
+// TestClosingIsNotEmptying: IN9. A source that is closed before it answered leaves its pods as they
+// are remembered, at once and for as long as the agent runs. A source that continues is not
+// affected: what it drops is removed. "remove all" counts as an answer.
 func TestClosingIsNotEmptying(t *testing.T) {
 	t.Parallel()
 	const n = 10
@@ -93,7 +93,7 @@ func TestClosingIsNotEmptying(t *testing.T) {
 					t.Fatal(err)
 				}
 				if !test.last {
-					// A source that speaks answers for its own pods (IN11).
+					// A source that has answered is responsible for its own pods (IN11).
 					if err := second.Set(t.Context(), nil); err != nil {
 						t.Fatal(err)
 					}

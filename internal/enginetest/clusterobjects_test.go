@@ -36,7 +36,7 @@ func (l *lateServices) Services(namespace string) ([]*v1.Service, bool) {
 	return []*v1.Service{s}, true
 }
 
-// waits returns why a container of the pod waits, as its status and Explain say it.
+// waits returns why a container of the pod waits, according to its status and Explain.
 func (r *rig) waits(pod *v1.Pod) (reason, message string, err error) {
 	shown, ok := r.engine.Pod(pod.UID)
 	e, _ := r.engine.Explain(pod.UID)
@@ -97,10 +97,10 @@ func (s sandboxed) RuntimeClass(name string) (pods.RuntimeClass, error) {
 	return class, err
 }
 
-// TestLostRuntimeClassHoldsNewPods: KO11, runtime.md 3.8. Once a runtime class is gone, new pods of it wait and say
-// so. A pod of it that runs goes on, its container is started again in its sandbox, and after a restart of
-// the agent too, with the overhead that it was admitted with and the abilities of its
-// sandbox's handler. When the class is back the new pods start.
+// TestLostRuntimeClassHoldsNewPods: KO11, runtime.md 3.8. Once a runtime class is gone, new pods
+// that use it wait and say so. A running pod of the class continues: its container restarts in its
+// sandbox, even after a restart of the agent, with the overhead that it was admitted with and the
+// abilities of its sandbox's handler. When the class is back, the new pods start.
 func TestLostRuntimeClassHoldsNewPods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var known atomic.Bool

@@ -85,8 +85,8 @@ func killedAt(t *testing.T, at int, keys [2][]checkpoint.Key) (points int) {
 	if jobs != 1 || crashes > 2 {
 		t.Errorf("%d starts of the job, %d of the other", jobs, crashes)
 	}
-	// A container that was made and not started before the kill is replaced and no
-	// restart, but the fake's one crash is spent on it.
+	// A container that was created but not started before the kill is replaced; that is not a
+	// restart, but it uses up the fake's one crash.
 	crash := r.pod("uid-crash").Status.ContainerStatuses[0]
 	last := crash.LastTerminationState.Terminated
 	if int(crash.RestartCount) != crashes-1 || crashes == 2 && (last == nil || last.ExitCode != 3) {
@@ -105,8 +105,8 @@ func failing(context.Context, status.Update) (status.StoreResult, error) {
 
 // TestEndIsToldAfterTwoKills: CK4, HI7, HI9, ND10, status.md 9.1, 9.9, edge case 22, and of
 // cleanup.md edge case 31. The agent is killed twice around the end of a pod while no API answers,
-// and the runtime loses the pod: its exit code arrives unchanged all the same, as
-// soon as an API answers, and it is not run again.
+// and the runtime loses the pod. Its exit code still arrives unchanged as soon as an API answers,
+// and it does not run again.
 func TestEndIsToldAfterTwoKills(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHost(t, byContainer(map[string]fake.Script{"job": {Exit: &fake.Exit{After: time.Second, Code: 7}}}))
@@ -125,7 +125,7 @@ func TestEndIsToldAfterTwoKills(t *testing.T) {
 		}
 		n.kill(second)
 
-		// The third one is not even told of the pod by its source.
+		// The third agent does not even get the pod from its source.
 		var got []*v1.PodStatus
 		third := n.agent(sinks(status.SinkFunc(func(_ context.Context, u status.Update) (status.StoreResult, error) {
 			got = append(got, u.Status)
@@ -150,9 +150,9 @@ func TestEndIsToldAfterTwoKills(t *testing.T) {
 	})
 }
 
-// TestKilledAgentLeavesRestOfGrace: CK6, cleanup edge case 33. 25 s of a grace of 30 s have
-// passed when the agent is killed: the next one gives the rest, although its source
-// does not name the pod any more, and says how it ended.
+// TestKilledAgentLeavesRestOfGrace: CK6, cleanup edge case 33. 25 s of a grace of 30 s have passed
+// when the agent is killed: the next agent gives the rest, although its source no longer names the
+// pod, and reports how it ended.
 func TestKilledAgentLeavesRestOfGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHost(t, byContainer(map[string]fake.Script{"deaf": {IgnoreTERM: true}}))
@@ -185,9 +185,9 @@ func TestKilledAgentLeavesRestOfGrace(t *testing.T) {
 	})
 }
 
-// TestFixedUIDEndsBeforeItsNextLife: CK6, CK7, cleanup edge case 36: a pod of a fixed UID that was
-// to stop when the agent was killed, and is desired again by then, comes to its end
-// first and then begins a new life with a record of its own.
+// TestFixedUIDEndsBeforeItsNextLife: CK6, CK7, cleanup edge case 36: a pod with a fixed UID had to
+// stop when the agent was killed, and is desired again by now: it first comes to its end, and then
+// begins a new life with its own record.
 func TestFixedUIDEndsBeforeItsNextLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHost(t, byContainer(map[string]fake.Script{"deaf": {IgnoreTERM: true}}))
@@ -215,8 +215,8 @@ func TestFixedUIDEndsBeforeItsNextLife(t *testing.T) {
 	})
 }
 
-// TestExitBetweenAgentsKeepsItsCode: status.md 9.6, 9.7: a container that ended while no agent
-// was there has the exit code the runtime found.
+// TestExitBetweenAgentsKeepsItsCode: status.md 9.6, 9.7: a container that ended while no agent was
+// running has the exit code that the runtime reports.
 func TestExitBetweenAgentsKeepsItsCode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHost(t, fake.New(fake.Options{}))
@@ -238,8 +238,8 @@ func TestExitBetweenAgentsKeepsItsCode(t *testing.T) {
 	})
 }
 
-// TestPodGoneBetweenAgentsIsTold: HI7, HI10, status.md 9.10: a pod that was deleted, and whose containers
-// vanished, while no agent was there: its end is told, its record goes.
+// TestPodGoneBetweenAgentsIsTold: HI7, HI10, status.md 9.10: a pod was deleted, and its containers
+// vanished, while no agent was running: its end is reported, and its record is removed.
 func TestPodGoneBetweenAgentsIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHost(t, fake.New(fake.Options{}))
@@ -323,9 +323,8 @@ func TestSixWritesPerLife(t *testing.T) {
 	})
 }
 
-// TestHeldPodIsNotTakenForEnded: HI8: a pod that no worker has yet when the first housekeeping
-// pass looks, because the runtime was slow to answer, is not taken for one whose life
-// is over.
+// TestHeldPodIsNotTakenForEnded: HI8: when the first housekeeping pass looks, a pod has no worker
+// yet because the runtime was slow to answer. It is not taken for a pod whose life is over.
 func TestHeldPodIsNotTakenForEnded(t *testing.T) {
 	for _, slow := range []time.Duration{0, 50 * time.Millisecond, 150 * time.Millisecond, time.Second, 3 * time.Second} {
 		t.Run(slow.String(), func(t *testing.T) {

@@ -44,7 +44,7 @@ type world struct {
 	fates  []*fate
 	wanted []*v1.Pod
 
-	// asked: a restart was asked for, by operator.
+	// asked: the operator requested a restart.
 	asked    bool
 	operator sync.WaitGroup
 }
@@ -98,13 +98,13 @@ func (l life) live(t *testing.T, d death) *world {
 
 // told is the sink of every agent of a life.
 func (w *world) told(_ context.Context, u status.Update) (status.StoreResult, error) {
-	if !u.Forgotten { // an agent that dies right then leaves it to the next to say all of that again (FG1)
+	if !u.Forgotten { // an agent that dies right then leaves it to the next one to send all of that again (FG1)
 		w.tale.Tell(string(u.UID), u.Status, u.Finished)
 	}
 	return status.Stored, nil
 }
 
-// look takes down what the runtime has of the pods.
+// look records what the runtime has of the pods.
 func (w *world) look(uids []types.UID) {
 	view := cri.NewView(w.rt, cri.ViewOptions{})
 	var lines []string
@@ -137,7 +137,7 @@ func (w *world) start() {
 	w.tell()
 }
 
-// tell tells the agent what is desired; one that dies meanwhile has not heard it.
+// tell gives the agent the desired pods; an agent that dies meanwhile has not got them.
 func (w *world) tell() {
 	var pods []*v1.Pod
 	for _, p := range w.wanted {
@@ -148,7 +148,7 @@ func (w *world) tell() {
 	}
 }
 
-// until lets the life go on until a moment, with another agent for each that dies.
+// until lets the life continue until a given time, with another agent for each that dies.
 func (w *world) until(at time.Duration) {
 	moment := time.After(at - time.Since(w.began))
 	var ask <-chan time.Time
@@ -173,7 +173,7 @@ func (w *world) until(at time.Duration) {
 	}
 }
 
-// ask asks the agent for a restart of every pod, until it takes it or dies, or the pods go.
+// ask requests a restart of every pod, until the agent accepts it or dies, or the pods are gone.
 func (w *world) ask() {
 	agent, fate := w.agent, w.fate
 	for _, p := range w.life.pods() {
@@ -194,8 +194,7 @@ func (w *world) remembered() bool {
 	return err == nil && len(left.Records) > 0 && !slices.ContainsFunc(left.Records, func(r *checkpoint.Record) bool { return r.Restarts == nil })
 }
 
-// bury takes away what is left of a killed agent: what it had not synced is lost, or
-// not.
+// bury removes what is left of a killed agent: what it had not synced is lost, or not.
 func (w *world) bury() {
 	w.disk = w.disk.LosePower(func(string) bool { return w.death.kept })
 	w.agent.stop()
@@ -234,9 +233,9 @@ func (w *world) check() {
 // crashVariable, set to "full", kills at every point: make crash.
 const crashVariable = "PODWRIGHT_CRASH"
 
-// crashSlice is how many kills of each life the suite does otherwise, always the
-// same ones. The full run kills at every point; where the next agent dies too is drawn
-// again each day, or by the seed in the variable below.
+// crashSlice is how many kills of each life the suite does otherwise, always the same ones. The
+// full run kills at every point; the point where the next agent dies too is drawn again each day,
+// or by the seed in the variable below.
 const (
 	crashSlice        = 24
 	crashSeedVariable = "PODWRIGHT_CRASH_SEED"
@@ -298,8 +297,8 @@ func TestCrash(t *testing.T) {
 	t.Logf("kill points: %d, lives compared: %d, differences: %d", sum.points.Load(), sum.lives.Load(), sum.differences.Load())
 }
 
-// undisturbed lives a life in which no agent is killed, some times, and returns what it
-// tells together, and how many points an agent passes in it.
+// undisturbed runs a life several times without killing an agent, and returns what it reports in
+// all of them, and how many points an agent passes in it.
 func (l life) undisturbed(t *testing.T) (calm *tale.Tale, points int) {
 	for range 6 {
 		synctest.Test(t, func(t *testing.T) {

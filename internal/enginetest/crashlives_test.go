@@ -15,10 +15,10 @@ type life struct {
 	name    string
 	pods    func() []*v1.Pod
 	scripts map[string]func(fake.Launch) fake.Script
-	// removed is when nothing is desired any more, end when the life is over. looks
-	// are moments at which nothing happens.
+	// removed is when nothing is desired any more, end when the life is over. looks are quiet
+	// moments.
 	removed, end time.Duration
-	// restarted is when somebody asks for a restart of the pods, 0: never.
+	// restarted is when a restart of the pods is requested, 0: never.
 	restarted time.Duration
 	looks     []time.Duration
 }
@@ -28,7 +28,7 @@ func always(s fake.Script) func(fake.Launch) fake.Script {
 	return func(fake.Launch) fake.Script { return s }
 }
 
-// firstly is a script whose first run ends otherwise.
+// firstly is a script whose first run ends differently.
 func firstly(end fake.Exit, s fake.Script) func(fake.Launch) fake.Script {
 	return func(l fake.Launch) fake.Script {
 		if l.Attempt > 0 {
@@ -40,7 +40,7 @@ func firstly(end fake.Exit, s fake.Script) func(fake.Launch) fake.Script {
 	}
 }
 
-// lives are the kinds of life that agents are killed in.
+// lives are the kinds of life in which agents are killed.
 func lives() []life {
 	exits := func(after time.Duration, code int32) *fake.Exit { return &fake.Exit{After: after, Code: code} }
 	return []life{

@@ -71,8 +71,8 @@ func (f *fate) disk(d *checkpointtest.Disk) *checkpointtest.Points {
 	}
 }
 
-// Store is the agent's way to a sink. What a dead one says is not heard, which
-// it does not learn.
+// Store is the agent's way to a sink. What a dead agent sends does not arrive, which the agent does
+// not notice.
 func (f *fate) sink(to status.StatusSink) status.StatusSink {
 	return status.SinkFunc(func(ctx context.Context, u status.Update) (status.StoreResult, error) {
 		name := "status " + string(u.UID)

@@ -86,10 +86,10 @@ func crowdCells() []crowdCell {
 	return cells
 }
 
-// TestCrowd: IN2. Of n pods k are bad, in every way there is, and each good pod lives as it
-// does without them: it runs no later than 5 s after, is signalled within 1 s of its
-// removal, restarts at its own back-off, its status and its probes are true, and nothing is
-// left of it. Explain says what each bad pod waits for.
+// TestCrowd: IN2. Of n pods, k are bad, in every possible way, and each good pod lives as it does
+// without them: it runs no later than 5 s after, is signalled within 1 s of its removal, restarts
+// at its own back-off, its status and its probes are true, and nothing is left of it. Explain says
+// what each bad pod waits for.
 func TestCrowd(t *testing.T) {
 	t.Parallel()
 	var table strings.Builder

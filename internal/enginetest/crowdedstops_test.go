@@ -67,8 +67,8 @@ func (r *rig) nothingOf(list ...*v1.Pod) error {
 	return nil
 }
 
-// TestDeafPodsDelayNoStop: IN1. 40 pods that ignore SIGTERM and have 29 s are removed, or the
-// node shuts down: each is told to stop at once, and all have ended when their grace is over.
+// TestDeafPodsDelayNoStop: IN1. 40 pods that ignore SIGTERM and have 29 s are removed, or the node
+// shuts down: each is told to stop at once, and all have ended when their grace is over.
 func TestDeafPodsDelayNoStop(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"removal", "shutdown"} {
@@ -109,9 +109,9 @@ func TestDeafPodsDelayNoStop(t *testing.T) {
 	}
 }
 
-// TestDeafPodsDelayNoEviction: IN1. While 20 removed pods use their hour of grace, memory runs
-// out: the pod that uses too much is told to stop at once, and it alone. A pod that runs and is
-// not known is killed once, too.
+// TestDeafPodsDelayNoEviction: IN1. While 20 removed pods use their hour of grace, memory runs out:
+// the pod that uses too much is told to stop at once, and no other is. A running pod that is not
+// known is killed once, too.
 func TestDeafPodsDelayNoEviction(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -168,7 +168,7 @@ func TestDeafPodsDelayNoEviction(t *testing.T) {
 	})
 }
 
-// makeAgain makes and starts in the runtime what it made for the pod before, without the engine.
+// makeAgain creates and starts in the runtime what it created for the pod before, without the engine.
 func makeAgain(t *testing.T, rt *fake.Runtime, uid types.UID) {
 	t.Helper()
 	request := func(m fake.Method) any { return rt.Calls(fake.Match{Method: m, PodUID: uid})[0].Request }
@@ -196,10 +196,10 @@ func hungRegistry(ref string, _ *runtimeapi.AuthConfig) fake.Pull {
 	return fake.Pull{}
 }
 
-// TestHungPullsDelayNoRestart: IN1. 40 pods wait for pulls that never end. Another pod exits:
-// it starts again at its back-off and its status is true meanwhile. New pods start. A deadline
-// ends its pod although its pull hangs, a removed one is gone at once, and the others are told
-// by what they wait for.
+// TestHungPullsDelayNoRestart: IN1. 40 pods wait for pulls that never end. Another pod exits: it
+// restarts at its back-off, and its status is true meanwhile. New pods start. A deadline ends its
+// pod although its pull hangs, a removed pod is gone at once, and the others say what they wait
+// for.
 func TestHungPullsDelayNoRestart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	"github.com/podwright/podwright/runtime/fake"
 )
 
-// ailment is what is wrong with a bad pod of a crowd, from the beginning until the crowd is
-// healed. Fields that are not set are fine.
+// ailment is what is wrong with a bad pod of a crowd, from the beginning until the crowd is healed.
+// Fields that are not set do no harm.
 type ailment struct {
 	name string
 	// spoil changes its manifest.

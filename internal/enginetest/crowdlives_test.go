@@ -138,8 +138,8 @@ func (n *crowdNode) script(l fake.Launch) fake.Script {
 	}}
 }
 
-// crowdLife is what came of one good pod, as times after the moment that asked for it;
-// negative: it did not come.
+// crowdLife is what became of one good pod, as times after the event that asked for it; negative:
+// it did not happen.
 type crowdLife struct {
 	running   time.Duration   // from its arrival
 	restarts  []time.Duration // of flaky: from each of its ends

@@ -27,8 +27,8 @@ type crowd struct {
 	node    *crowdNode
 	members []*crowdMember
 	begin   time.Time
-	// going are good pods that were removed and of which something may be left, gone when
-	// nothing was.
+	// going are good pods that were removed and may have left something, gone is when nothing was
+	// left.
 	going map[types.UID]bool
 	gone  map[types.UID]time.Duration
 	// flipped counts the changes of manifests that flip.

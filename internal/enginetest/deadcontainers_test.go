@@ -33,9 +33,8 @@ func (r *rig) records(pod *v1.Pod) (out []string) {
 	return out
 }
 
-// spec/syncloop.md PE2, spec/runtime.md 19.6: of a container that crashes again and
-// again only the newest dead one is there at any time, not once a minute only, and
-// nothing is started because of that.
+// spec/syncloop.md PE2, spec/runtime.md 19.6: of a container that keeps crashing, only the newest
+// dead one exists at any time, not just once a minute, and nothing is started because of that.
 func TestDeadContainersGoSoon(t *testing.T) {
 	for _, keep := range []int{0, 2} {
 		t.Run(fmt.Sprint("keep ", keep), func(t *testing.T) {
@@ -77,8 +76,8 @@ func TestDeadContainersGoSoon(t *testing.T) {
 	}
 }
 
-// spec/runtime.md 18.4, 18.2: the engine rotates logs without a call of its own but
-// the reopening, and makes links where it is asked to.
+// spec/runtime.md 18.4, 18.2: the engine rotates logs without any call except the reopening, and
+// makes links where it is asked to.
 func TestLogsRotateWithoutExtraCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := fake.New(fake.Options{WriteLogs: true, Script: func(fake.Launch) fake.Script {
@@ -118,8 +117,7 @@ func TestLogsRotateWithoutExtraCalls(t *testing.T) {
 	})
 }
 
-// spec/cleanup.md CG7: the engine's events tell of a failed garbage collection, on the
-// node.
+// spec/cleanup.md CG7: the engine emits an event on the node for a failed garbage collection.
 func TestFailedCollectionIsAnEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := fake.New(fake.Options{Script: func(fake.Launch) fake.Script {
@@ -153,9 +151,9 @@ func TestImpossibleLogSettingsAreRefused(t *testing.T) {
 	}
 }
 
-// spec/syncloop.md PE3, PE4, edge case 30: a removal that hangs holds up nothing: the
-// queue fills, the container is started again as ever, and garbage collection gets the
-// rest later, how each of them ended being known.
+// spec/syncloop.md PE3, PE4, edge case 30: a removal that hangs holds up nothing: the queue fills,
+// the container restarts as usual, and garbage collection gets the rest later, when it is known how
+// each of them ended.
 func TestHangingRemovalHoldsUpNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -16,9 +16,9 @@ func withDeadline(p *v1.Pod, seconds int64) *v1.Pod {
 	return p
 }
 
-// TestPodFailsAtItsDeadline: W1-W5, edge case 27. The pod fails in the very moment its
-// deadline passes, once, with one event, also if the agent was restarted meanwhile
-// or was down then. A pod that finished before is left alone.
+// TestPodFailsAtItsDeadline: W1-W5, edge case 27. The pod fails exactly when its deadline passes,
+// once, with one event, even if the agent was restarted meanwhile or was down at that time. A pod
+// that finished before is left alone.
 func TestPodFailsAtItsDeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -21,8 +21,8 @@ import (
 
 var levels = flag.Int("levels", 3000, "how deep the tree of a pod is")
 
-// TestDeepTreeHoldsUpNoPod (IN19): a pod leaves an emptyDir deeper than any path is long and than
-// files may be open. It is measured, survives the agent, and is removed, while other pods come and
+// TestDeepTreeHoldsUpNoPod (IN19): a pod leaves an emptyDir deeper than a path can be long and than
+// files can be open. It is measured, survives the agent, and is removed, while other pods come and
 // go.
 func TestDeepTreeHoldsUpNoPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -49,8 +49,7 @@ func TestDrainLeavesNothing(t *testing.T) {
 	})
 }
 
-// TestDrainNeedsNoSource: what runs from before is drained although no source has said a
-// word yet.
+// TestDrainNeedsNoSource: pods from before are drained although no source has answered yet.
 func TestDrainNeedsNoSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := byContainer(map[string]fake.Script{"main": {OnTERM: fake.Exit{After: 2 * time.Second}}})
@@ -72,8 +71,8 @@ func TestDrainNeedsNoSource(t *testing.T) {
 	})
 }
 
-// TestDrainWaitsForRuntime: a drain that finds the runtime down goes on asking; what
-// runs there is stopped when it is back.
+// TestDrainWaitsForRuntime: a drain that finds the runtime down keeps asking; what runs there is
+// stopped when it is back.
 func TestDrainWaitsForRuntime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := fake.New(fake.Options{})
@@ -116,10 +115,10 @@ func TestDrainNamesPodsItCouldNotStop(t *testing.T) {
 	})
 }
 
-// TestDrainLeavesEachPodItsOwnGrace: IN7, IN1. Ten deaf pods run from before, half of them have
-// been stopping for 20 s of their 60 when the agent is killed. The next agent, whose source
-// says nothing, is drained at once: each has what is left of its own grace, all at the same
-// time, and the drain ends after the longest.
+// TestDrainLeavesEachPodItsOwnGrace: IN7, IN1. Ten deaf pods run from before; half of them have
+// been stopping for 20 s of their 60 when the agent is killed. The next agent, whose source does
+// not answer, is drained at once: each pod has what is left of its own grace, all at the same time,
+// and the drain ends after the longest.
 func TestDrainLeavesEachPodItsOwnGrace(t *testing.T) {
 	const n, grace, passed = 10, 60, 20
 	synctest.Test(t, func(t *testing.T) {
@@ -172,9 +171,9 @@ func TestDrainLeavesEachPodItsOwnGrace(t *testing.T) {
 	})
 }
 
-// TestDrainTellsUnreadablePodsToStop: V8, IN1. A pod runs from before, whose source says nothing yet,
-// and the runtime lists it and does not describe it. A drain tells it to stop all the same, and
-// stops the others meanwhile.
+// TestDrainTellsUnreadablePodsToStop: V8, IN1. A pod runs from before, its source has not answered,
+// and the runtime lists it but does not describe it. A drain still tells it to stop, and stops the
+// others meanwhile.
 func TestDrainTellsUnreadablePodsToStop(t *testing.T) {
 	for name, effect := range map[string]fake.Effect{"hangs": {Hang: true}, "fails": {Err: errors.New("broken metadata")}} {
 		t.Run(name, func(t *testing.T) {

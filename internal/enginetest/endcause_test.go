@@ -25,13 +25,13 @@ import (
 	"github.com/podwright/podwright/syncloop/shutdown"
 )
 
-// ending is one way in which an end is decided over the pods "victim-0" and "victim-1", which
-// run beside the pod "quiet".
+// ending is one way to decide an end for the pods "victim-0" and "victim-1", which run beside the
+// pod "quiet".
 type ending struct {
 	name, reason string
 	api          bool // the pods are an API's, otherwise static ones
 	configure    func(c *podwright.Config, node *scarce)
-	// decide makes the first agent decide; it returns when ctx ends, if not before.
+	// decide makes the first agent decide; it returns when ctx ends at the latest.
 	decide func(ctx context.Context, s *endingScene)
 }
 
@@ -72,7 +72,7 @@ func waysToEnd() []ending {
 // dns is the critical pod that the victims make room for.
 func dns() *v1.Pod { return critical(asking(newPod("dns"), "2")) }
 
-// endingScene is where an end is decided, and what outlives the agent that does it.
+// endingScene is where an end is decided, and what outlives the agent that decides it.
 type endingScene struct {
 	ending
 	t     *testing.T
@@ -249,8 +249,8 @@ func (s *endingScene) check(uid types.UID, signalled bool) {
 	}
 }
 
-// checkNothingHeld: a pod that was stopped for the room it takes keeps neither data nor,
-// static and stopped for others, containers.
+// checkNothingHeld: a pod that was stopped for the room it takes keeps no data and, if it is static
+// and was stopped for others, no containers.
 func (s *endingScene) checkNothingHeld(uid types.UID) {
 	s.t.Helper()
 	if _, err := os.Stat(scratchFile(s.root, uid)); err == nil {
@@ -261,10 +261,9 @@ func (s *endingScene) checkNothingHeld(uid types.UID) {
 	}
 }
 
-// TestCauseOfAnEndSurvivesEveryPoint: IN8, CK6. The agent is killed before and after each
-// operation on the disk, runtime call and message to a sink from the moment in which an end
-// is decided. The pod is Failed with that reason, once, and is never Running without
-// containers, nor run again.
+// TestCauseOfAnEndSurvivesEveryPoint: IN8, CK6. From the moment an end is decided, the agent is
+// killed before and after each operation on the disk, runtime call and message to a sink. The pod
+// is Failed with that reason, once, is never Running without containers, and never runs again.
 func TestCauseOfAnEndSurvivesEveryPoint(t *testing.T) {
 	t.Parallel()
 	step := 5

@@ -16,10 +16,10 @@ import (
 	"github.com/podwright/podwright/syncloop/mirror"
 )
 
-// TestEvictedPodKeepsNoContainers: section 10, PE2, PE4, edge case 29. Of a pod that was
-// evicted, by its API's word or by this node, every exited container goes at once, though
-// the pod is still desired; how each of them ended stays known, by the next agent too. A
-// pod that only failed keeps the newest of each name.
+// TestEvictedPodKeepsNoContainers: section 10, PE2, PE4, edge case 29. When a pod was evicted,
+// according to its API or by this node, every exited container is removed at once, although the pod
+// is still desired; how each of them ended stays known, even to the next agent. A pod that only
+// failed keeps the newest of each name.
 func TestEvictedPodKeepsNoContainers(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

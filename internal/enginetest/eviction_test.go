@@ -70,9 +70,9 @@ func disrupted(p *v1.Pod) bool {
 	return false
 }
 
-// TestGreedyPodIsEvictedForGood: section 16, eviction: the pod that uses more than it asked for goes, is
-// Failed for the reason Evicted with the condition DisruptionTarget, and stays so over a
-// restart of the agent, because it is an API's; the others are not touched.
+// TestGreedyPodIsEvictedForGood: section 16, eviction: the pod that uses more than it requested is
+// evicted, is Failed for the reason Evicted with the condition DisruptionTarget, and stays so over
+// a restart of the agent, because it is an API's; the others are not touched.
 func TestGreedyPodIsEvictedForGood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt, root, api := fake.New(fake.Options{}), t.TempDir(), &mirror.FakeClient{}

@@ -25,8 +25,8 @@ import (
 // forRepair is an eviction with a reason of the caller's.
 var forRepair = podwright.EvictOptions{Grace: 1500 * time.Millisecond, Reason: "Repair", Message: "The fan is replaced."}
 
-// TestEvictedOnRequestForGood: OC1: of 100 pods of an API half are evicted at once. They end as an eviction
-// ends them, with the caller's words, and stay so when the agent starts again; the others run on.
+// TestEvictedOnRequestForGood: OC1: half of 100 pods of an API are evicted at once. They end as in an
+// eviction, with the caller's message, and stay so when the agent restarts; the others continue to run.
 func TestEvictedOnRequestForGood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all, evicted := 100, 50
@@ -194,7 +194,7 @@ func TestEvictPodRefuses(t *testing.T) {
 		if err := r.engine.EvictPod(ended, done.UID, podwright.EvictOptions{}); !errors.Is(err, why) {
 			t.Errorf("a context that has ended: %v", err)
 		}
-		r.phase(done.UID, v1.PodFailed, time.Minute) // its end goes on
+		r.phase(done.UID, v1.PodFailed, time.Minute) // its end continues
 		if err := evict(done.UID, podwright.EvictOptions{Reason: "Again"}); err != nil {
 			t.Errorf("a pod that has ended: %v", err)
 		}

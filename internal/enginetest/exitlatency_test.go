@@ -58,7 +58,7 @@ func TestEveryEdgeOfAnExitIsMeasured(t *testing.T) {
 }
 
 // TestExitBeforeTheAgentIsNotSeen: how long ago a container ended while there was no agent says
-// nothing of how soon the next one sees what ends.
+// nothing about how soon the next agent sees an exit.
 func TestExitBeforeTheAgentIsNotSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHost(t, byContainer(map[string]fake.Script{"main": {}}))

@@ -27,8 +27,8 @@ import (
 // virtual hour: make faults-pleg.
 const faultsVariable = "PODWRIGHT_FAULTS"
 
-// fault is one column of the fault matrix: what is done to a share of the runtime's
-// events or calls, and how late an exit may be published at worst.
+// fault is one column of the fault matrix: what is done to a share of the runtime's events or
+// calls, and the maximum delay until an exit is published.
 type fault struct {
 	name   string
 	shares []int // in percent
@@ -91,9 +91,8 @@ func faults() []fault {
 	}
 }
 
-// TestFaultMatrix runs the same pods under every fault: they end up the same, no
-// container is created once too often, and only latency suffers (EV2, EV4, PI5,
-// PI13).
+// TestFaultMatrix runs the same pods under every fault: they all end up the same, no container is
+// created once too often, and only latency suffers (EV2, EV4, PI5, PI13).
 func TestFaultMatrix(t *testing.T) {
 	t.Parallel()
 	pods, full := 15, os.Getenv(faultsVariable) == "full"
@@ -124,7 +123,7 @@ func TestFaultMatrix(t *testing.T) {
 	t.Logf("%d pods per cell; times are virtual\n%s", pods, table.String())
 }
 
-// cell is what came of one cell of the matrix.
+// cell is the outcome of one cell of the matrix.
 type cell struct {
 	took    time.Duration // from the last change of what is wanted to the final state
 	final   string
@@ -325,7 +324,7 @@ func describe(pods []v1.Pod) string {
 	return strings.Join(lines, "\n")
 }
 
-// endings is a sink that notes when each pod was first said to have ended.
+// endings is a sink that records when each pod was first reported as ended.
 type endings struct {
 	mu sync.Mutex
 	at map[types.UID]time.Time
@@ -347,9 +346,9 @@ func (e *endings) of(uid types.UID) (time.Time, bool) {
 	return at, ok
 }
 
-// TestHungStatus: the runtime does not answer about one pod. The others restart as
-// quickly as ever, the pod is named, the engine stays healthy, and when the
-// runtime answers again the pod goes on where it stood (B3, B4, B5, PI14).
+// TestHungStatus: the runtime does not answer about one pod. The others restart as quickly as ever,
+// the pod is named, the engine stays healthy, and when the runtime answers again the pod continues
+// where it was (B3, B4, B5, PI14).
 func TestHungStatus(t *testing.T) {
 	t.Parallel()
 	n, span := 15, 10*time.Minute

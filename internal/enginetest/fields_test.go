@@ -39,14 +39,14 @@ func strictGroups(p *v1.Pod) {
 	p.Spec.SecurityContext = &v1.PodSecurityContext{SupplementalGroupsPolicy: ptr.To(v1.SupplementalGroupsPolicyStrict)}
 }
 
-// TestPodsNeverRunWithoutWhatTheyAskFor: FD2. What the node cannot give is refused with the
-// kubelet's reason, and nothing of the pod is made; where the node has it the pod runs.
+// TestPodsNeverRunWithoutWhatTheyAskFor: FD2. What the node cannot provide is refused with the
+// kubelet's reason, and nothing of the pod is made; if the node has it, the pod runs.
 func TestPodsNeverRunWithoutWhatTheyAskFor(t *testing.T) {
 	labels := func(c *podwright.Config) { c.Node.Labels = map[string]string{"disk": "ssd"} }
 	for name, test := range map[string]struct {
 		configure func(*podwright.Config)
 		features  *runtimeapi.RuntimeFeatures
-		late      bool // the runtime says late what it can do
+		late      bool // the runtime is late to say what it can do
 		edit      func(*v1.Pod)
 		reason    string
 		event     string

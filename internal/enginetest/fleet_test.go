@@ -39,8 +39,8 @@ var (
 	fleetHeap    = flag.String("fleet.heap", "", "file for a heap profile of TestFleet's idle pods")
 )
 
-// TestFleet: many engines in one process start their pods and run them, one in a hundred of which
-// fails per minute and runs again, remove them and stop. Nothing is left of them.
+// TestFleet: many engines in one process start their pods, run them (one in a hundred fails per
+// minute and restarts), remove them and stop. Nothing is left.
 func TestFleet(t *testing.T) {
 	table := newFleetTable(t)
 	root := t.TempDir()
@@ -157,8 +157,8 @@ func (f *fleet) await(t *testing.T, check func(n *fleetNode) error) {
 	}
 }
 
-// live lets one pod in a hundred fail per minute, and reports how many containers took the place of
-// one that had failed.
+// live makes one pod in a hundred fail per minute, and reports how many containers replaced one
+// that had failed.
 func (f *fleet) live(t *testing.T, span time.Duration) (restarts int) {
 	t.Helper()
 	failed := 0
@@ -221,7 +221,7 @@ func (f *fleet) remove(t *testing.T) {
 	})
 }
 
-// stop ends the engines. What they leave running, the bubble reports.
+// stop ends the engines. The bubble reports anything left running.
 func (f *fleet) stop(t *testing.T) {
 	t.Helper()
 	f.cancel()
@@ -311,7 +311,7 @@ func (f *fleetTable) print(t *testing.T) {
 		*fleetEngines, *fleetPods, *fleetFor, memoryOf(t, "VmHWM")>>20, f.text.String())
 }
 
-// realTime is the machine's time, in a bubble too.
+// realTime is the machine's time, even in a bubble.
 func realTime(t *testing.T) time.Time {
 	t.Helper()
 	var now syscall.Timeval
@@ -321,8 +321,8 @@ func realTime(t *testing.T) time.Time {
 	return time.Unix(now.Sec, now.Usec*1000)
 }
 
-// memoryOf returns a field of this process's memory in bytes: VmRSS is what it has now, VmHWM the most
-// that it had.
+// memoryOf returns a field of this process's memory in bytes: VmRSS is the current amount, VmHWM
+// the peak.
 func memoryOf(t *testing.T, field string) uint64 {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/status")

@@ -19,8 +19,8 @@ import (
 	"github.com/podwright/podwright/syncloop/mirror"
 )
 
-// TestSinksHearThatPodsAreForgotten: FG1: 100 pods are removed, which run, never began, were refused, were evicted or
-// ended by themselves. A sink hears of each, after everything else, that it is forgotten, and how it ended.
+// TestSinksHearThatPodsAreForgotten: FG1: 100 pods are removed that were running, never began, were refused,
+// were evicted or had ended. A sink is told of each, last of all, that it is forgotten, and how it ended.
 func TestSinksHearThatPodsAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := byContainer(map[string]fake.Script{"job": {Exit: &fake.Exit{After: time.Second}}, "main": {}})
@@ -81,8 +81,8 @@ func TestSinksHearThatPodsAreForgotten(t *testing.T) {
 	})
 }
 
-// TestNextAgentTellsWhatIsForgotten: FG1, CK7: a database is down while pods are removed, and the agent is killed. The next
-// agent tells the database once it is back, of a pod of an API too, which it never heard of.
+// TestNextAgentTellsWhatIsForgotten: FG1, CK7: a database is down while pods are removed, and the agent is killed.
+// Once the database is back, the next agent tells it, even of a pod of an API that this agent never got.
 func TestNextAgentTellsWhatIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, api := newHost(t, fake.New(fake.Options{})), &mirror.FakeClient{}

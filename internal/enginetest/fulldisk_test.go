@@ -31,9 +31,9 @@ func scratchFile(root string, uid types.UID) string {
 	return filepath.Join(root, "pods", string(uid), "volumes", "kubernetes.io~empty-dir", "scratch", "data")
 }
 
-// TestFullDiskHealsItself: IN4. Pods fill the disk: no record can be written until all they
-// have in their emptyDirs is gone. When they are removed it goes, whatever waits for a record;
-// all other pods run on, and every record is written in the end.
+// TestFullDiskHealsItself: IN4. Pods fill the disk: no record can be written until everything in
+// their emptyDirs is gone. When the pods are removed that goes, whatever waits for a record; all
+// other pods continue to run, and in the end every record is written.
 func TestFullDiskHealsItself(t *testing.T) {
 	const n = 10
 	for _, bad := range []int{1, 5, n - 1} {
@@ -117,8 +117,8 @@ func (d crowdedDisk) Pod(_ context.Context, p *v1.Pod, _ eviction.Signal) (evict
 	return eviction.Usage{Disk: d.each}, nil
 }
 
-// TestEvictionCountsWhatIsOnItsWay: IN4. Pods that were removed fill the disk to the last byte
-// while they stop. No other pod is evicted for that, and all their data goes.
+// TestEvictionCountsWhatIsOnItsWay: IN4. Removed pods fill the disk to the last byte while they
+// stop. No other pod is evicted for that, and all their data goes.
 func TestEvictionCountsWhatIsOnItsWay(t *testing.T) {
 	const good, bad = 5, 3
 	synctest.Test(t, func(t *testing.T) {

@@ -72,10 +72,10 @@ func TestGraceShrinks(t *testing.T) {
 // killed makes an engine end like one that is killed: no call in flight is waited for.
 func killed(c *podwright.Config) { c.Workers.DrainTimeout = time.Millisecond }
 
-// TestReplacedPodKeepsItsOwnGrace: IN7. Ten pods are replaced under their names while no
-// agent runs, half of them while they were being stopped. Whoever finds them first, the
-// housekeeper or the new pod of the name (the runtime's first list takes 3 s), each has
-// what is left of its own grace.
+// TestReplacedPodKeepsItsOwnGrace: IN7. Ten pods are replaced under their names while no agent
+// runs, half of them while they are being stopped. Whatever finds them first, the housekeeper or
+// the new pod with the name (the runtime's first list takes 3 s), each has what is left of its own
+// grace.
 func TestReplacedPodKeepsItsOwnGrace(t *testing.T) {
 	t.Parallel()
 	const n, grace, passed = 10, 60, 20
@@ -133,9 +133,9 @@ func TestReplacedPodKeepsItsOwnGrace(t *testing.T) {
 	}
 }
 
-// TestDeletedPodKeepsRestOfGraceOverRestart: IN7. A pod that its API deletes with 60 s of
-// grace has stopped for 20 s when the agent starts again, and the first that the new agent
-// hears of it is the same deletion: it has the 40 s that are left.
+// TestDeletedPodKeepsRestOfGraceOverRestart: IN7. A pod that its API deletes with 60 s of grace has
+// been stopping for 20 s when the agent restarts, and the first thing the new agent hears of it is
+// the same deletion: the pod has the remaining 40 s.
 func TestDeletedPodKeepsRestOfGraceOverRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := fake.New(fake.Options{Script: func(fake.Launch) fake.Script { return fake.Script{IgnoreTERM: true} }})
@@ -160,9 +160,9 @@ func TestDeletedPodKeepsRestOfGraceOverRestart(t *testing.T) {
 	})
 }
 
-// TestPodRemovedBeforeTheGateKeepsRestOfGrace: IN7. A pod has been stopping for 20 s of its
-// 60 s when the agent starts again. Its source names it and takes it back while the runtime's
-// first list still takes its time, so that the first that a worker hears of it is its end.
+// TestPodRemovedBeforeTheGateKeepsRestOfGrace: IN7. A pod has been stopping for 20 s of its 60 s
+// when the agent restarts. Its source names it and takes it back while the runtime's first list is
+// still in progress, so that the first thing a worker hears of it is its end.
 func TestPodRemovedBeforeTheGateKeepsRestOfGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := fake.New(fake.Options{Script: func(fake.Launch) fake.Script { return fake.Script{IgnoreTERM: true} }})

@@ -18,9 +18,9 @@ import (
 	"github.com/podwright/podwright/status/checkpoint/checkpointtest"
 )
 
-// BenchmarkGrowth: what one pod costs from its order until it runs, and then, beside how many others
-// it is ordered. The runtime takes as long as containerd 1.6 on two cores for each call, in virtual
-// time; the CPU time is real, and has the fake runtime's share.
+// BenchmarkGrowth: what one pod costs until it runs and after that, depending on how many others
+// are ordered with it. For each call the runtime takes as long as containerd 1.6 on two cores, in
+// virtual time; the CPU time is real, and includes the fake runtime's share.
 func BenchmarkGrowth(b *testing.B) {
 	for _, n := range []int{10, 100, 500, 1000} {
 		b.Run(fmt.Sprintf("pods=%d", n), func(b *testing.B) {
@@ -105,8 +105,8 @@ var containerdTakes = map[fake.Method]time.Duration{
 	fake.PodSandboxStatus: time.Millisecond, fake.ContainerStatus: time.Millisecond, fake.ImageStatus: time.Millisecond,
 }
 
-// scanning is a runtime without an event stream whose lists look at every object, also if only those
-// of one pod are asked for, as containerd's do: 6 to 12 ms for 100 of them, on one of two cores.
+// scanning is a runtime without an event stream whose lists look at every object even if only those
+// of one pod are requested, like containerd's: 6 to 12 ms for 100 of them, on one of two cores.
 type scanning struct {
 	cri.RuntimeService
 	cores                 chan struct{}

@@ -54,9 +54,9 @@ func (s slowTree) Destroy(ctx context.Context, uid types.UID) error {
 	return s.leftTree.Destroy(ctx, uid)
 }
 
-// TestRemovalHoldsUID (IN3): a pod comes back while something of it is removed, which takes 2 s
-// and heeds no context. Its next life waits for the end, if anything was removed by then, says
-// for what, and keeps all it has; 100 other pods notice nothing.
+// TestRemovalHoldsUID (IN3): a pod comes back during a removal that takes 2 s and ignores its
+// context. If anything was removed by then, the pod's next life waits for the end, says what for,
+// and keeps all it has; 100 other pods notice nothing.
 func TestRemovalHoldsUID(t *testing.T) {
 	t.Parallel()
 	for kind, options := range map[string]func(c *podwright.Config, slow func(uid types.UID) bool){
@@ -78,7 +78,7 @@ func TestRemovalHoldsUID(t *testing.T) {
 				rt := fake.New(fake.Options{})
 				r = newRig(t, rt, t.TempDir(), func(c *podwright.Config) {
 					options(c, func(uid types.UID) bool {
-						// The worker of a pod removes things too; that is no other's business.
+						// The worker of a pod removes things too; that does not concern others.
 						if e, _ := r.engine.Explain(uid); uid != "uid-web" || e.Worker != nil {
 							return false
 						}
@@ -177,8 +177,8 @@ func TestReturnDuringRemovalFromRuntime(t *testing.T) {
 	}
 }
 
-// TestHungRemovalHoldsOnlyItsUID (IN1, IN3): an unmount that never answers keeps its pod from
-// living again for as long as that lasts, and nothing besides; then the pod lives again.
+// TestHungRemovalHoldsOnlyItsUID (IN1, IN3): an unmount that never answers keeps only its own pod
+// from living again, for as long as that lasts; then the pod lives again.
 func TestHungRemovalHoldsOnlyItsUID(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -214,8 +214,8 @@ func TestHungRemovalHoldsOnlyItsUID(t *testing.T) {
 	})
 }
 
-// TestInterruptedRemovalIsFinished (IN12): what a killed agent has left of a volume that it was
-// removing goes at the next start.
+// TestInterruptedRemovalIsFinished (IN12): a volume that a killed agent was removing is removed
+// completely at the next start.
 func TestInterruptedRemovalIsFinished(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		root := t.TempDir()
@@ -240,8 +240,8 @@ func TestInterruptedRemovalIsFinished(t *testing.T) {
 }
 
 // TestUpdateDuringPassKeepsNextLife (IN3): a pod is removed and comes back while it stops. A
-// pass of housekeeping is to begin its next life and waits for the list of what runs; what
-// comes in that time changes nothing: the pod lives again.
+// housekeeping pass that is about to begin its next life waits for the list of what is running;
+// whatever comes in that time changes nothing: the pod lives again.
 func TestUpdateDuringPassKeepsNextLife(t *testing.T) {
 	t.Parallel()
 	edited := func(p *v1.Pod, i int) *v1.Pod {

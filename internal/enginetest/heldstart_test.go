@@ -11,10 +11,10 @@ import (
 	"github.com/podwright/podwright/runtime/fake"
 )
 
-// TestHeldAtTheStart: syncloop.md B2, cleanup.md steps 7 and 12, status.md 9.12: a pod the
-// next agent has not handed to its worker yet, because the runtime was read only after
-// the source had named it, is not taken for one that lost its worker: nothing is
-// restarted, and what is remembered of its status stays.
+// TestHeldAtTheStart: syncloop.md B2, cleanup.md steps 7 and 12, status.md 9.12: the next agent has
+// not yet handed a pod to its worker, because the runtime was read only after the source had named
+// the pod. That pod is not taken for one that lost its worker: nothing is restarted, and what is
+// remembered of its status stays.
 func TestHeldAtTheStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHost(t, fake.New(fake.Options{}))

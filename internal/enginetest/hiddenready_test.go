@@ -16,10 +16,10 @@ import (
 	"github.com/podwright/podwright/status/checkpoint/checkpointtest"
 )
 
-// TestReadyIsHiddenUntilOnDisk: spec/probe.md 8.3, spec/status.md 9.1: that a container
-// has started or is ready is not told before the disk has it, neither because the
-// probe announces it nor because the status is generated for another reason, and at once
-// when the disk has it. A disk that does not answer holds it up for seconds only.
+// TestReadyIsHiddenUntilOnDisk: spec/probe.md 8.3, spec/status.md 9.1: that a container has started
+// or is ready is not reported before the disk has it, neither by the probe's announcement nor by a
+// status generated for another reason; it is reported as soon as the disk has it. A disk that does
+// not answer delays it only for seconds.
 func TestReadyIsHiddenUntilOnDisk(t *testing.T) {
 	for _, answers := range []bool{true, false} {
 		t.Run(fmt.Sprintf("the disk answers: %v", answers), func(t *testing.T) {

@@ -65,10 +65,10 @@ func changing(rt *fake.Runtime) (n int) {
 	return n
 }
 
-// TestSilentSource: cleanup edge case 1, SG1-SG3, HI1: of three sources one never
-// reports. What runs goes on, and nothing of any pod is stopped, collected or removed,
-// neither one that no source names, nor what is left of dead ones. The plan says why, and
-// what is waited for. Once the source has spoken all of it goes.
+// TestSilentSource: cleanup edge case 1, SG1-SG3, HI1: one of three sources never answers. Running
+// pods continue, and nothing of any pod is stopped, collected or removed, neither a pod that no
+// source names nor the remains of dead ones. The plan says why, and what it waits for. Once the
+// source has answered, all of it goes.
 func TestSilentSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt, root := byContainer(map[string]fake.Script{"job": {Exit: &fake.Exit{After: time.Second}}}), t.TempDir()
@@ -132,10 +132,10 @@ func TestSilentSource(t *testing.T) {
 	})
 }
 
-// TestListFailsMidway: cleanup edge cases 2 and 4, HK4, ND11: while either of the two
-// lists of the runtime fails, what runs without a manifest is neither killed nor judged
-// dead, and folders stay; health and the plan say why. Afterwards the orphan gets 1 s, because its
-// own grace is unknown, and all that is left of it goes.
+// TestListFailsMidway: cleanup edge cases 2 and 4, HK4, ND11: while either of the runtime's two
+// lists fails, running pods without a manifest are neither killed nor judged dead, and folders
+// stay; health and the plan say why. Afterwards the orphan gets 1 s, because its own grace is
+// unknown, and all its remains go.
 func TestListFailsMidway(t *testing.T) {
 	for _, method := range []fake.Method{fake.ListPodSandbox, fake.ListContainers} {
 		t.Run(string(method), func(t *testing.T) {
@@ -351,9 +351,9 @@ func errText(err error) string {
 }
 
 // TestDeletedRefusedPodFinishesOnce: cleanup edge cases 6 to 9, step 13: housekeeping finishes a
-// refused pod that is being deleted, once, and never starts it; nor does it start one
-// that its source says has ended. A pending one that comes with a deletion is not
-// finished behind its worker's back.
+// refused pod that is being deleted, once, and never starts it; nor does it start one that has
+// ended according to its source. A pending one that arrives with a deletion is not finished behind
+// its worker's back.
 func TestDeletedRefusedPodFinishesOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt, vetoed := fake.New(fake.Options{}), map[string]int{}

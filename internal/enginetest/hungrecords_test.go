@@ -18,7 +18,7 @@ import (
 	"github.com/podwright/podwright/status/checkpoint/checkpointtest"
 )
 
-// slowRecords is a store whose first answer takes a while, whatever becomes of the question.
+// slowRecords is a store whose first answer takes a while, even if the question is cancelled.
 type slowRecords struct {
 	*checkpoint.Files
 	answers <-chan struct{}
@@ -33,9 +33,9 @@ func (s slowRecords) Load(ctx context.Context) (checkpoint.Loaded, error) {
 	}
 }
 
-// TestHungRecordFolderIsNotSilent: IN1, IN2. An agent whose folder of records does not answer
-// says so, in its log and its health, touches no pod, and can be stopped. When the folder
-// answers, all pods go on, and those that were removed meanwhile stop.
+// TestHungRecordFolderIsNotSilent: IN1, IN2. An agent whose folder of records does not answer says
+// so in its log and health, touches no pod, and can be stopped. When the folder answers, all pods
+// continue, and those that were removed meanwhile stop.
 func TestHungRecordFolderIsNotSilent(t *testing.T) {
 	t.Parallel()
 	for _, answers := range []bool{true, false} {

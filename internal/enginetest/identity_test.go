@@ -42,8 +42,8 @@ func (r *rig) gone(uid types.UID, limit time.Duration) {
 	})
 }
 
-// TestPodFirstNamedDeletedNeverStarts: M5, edge case 2. A pod that is already being deleted when its
-// source first names it ends: nothing is made for it, and what runs of it from before is
+// TestPodFirstNamedDeletedNeverStarts: M5, edge case 2. A pod that is already being deleted when
+// its source first names it ends: nothing is made for it, and what is still running of it is
 // stopped with the grace of the deletion.
 func TestPodFirstNamedDeletedNeverStarts(t *testing.T) {
 	for _, ran := range []bool{false, true} {
@@ -90,8 +90,8 @@ func TestPodFirstNamedDeletedNeverStarts(t *testing.T) {
 	}
 }
 
-// TestEditedManifestIsAnotherPod: D1, edge case 9. Another content in the same file is another pod: the
-// old one is stopped with its grace, and the new one waits until the name is free.
+// TestEditedManifestIsAnotherPod: D1, edge case 9. Different content in the same file is a different
+// pod: the old one is stopped with its grace, and the new one waits until the name is free.
 func TestEditedManifestIsAnotherPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := byContainer(map[string]fake.Script{"main": {OnTERM: fake.Exit{After: 3 * time.Second}}})
@@ -121,9 +121,9 @@ func TestEditedManifestIsAnotherPod(t *testing.T) {
 	})
 }
 
-// TestEditedManifestWithUIDIsTheSamePod: D9, edge case 10. With a UID of its own an edited manifest is the same
-// pod: its container is replaced in the same sandbox. Removed and restored while it
-// terminates, it ends and lives again.
+// TestEditedManifestWithUIDIsTheSamePod: D9, edge case 10. If it has its own UID, an edited
+// manifest is the same pod: its container is replaced in the same sandbox. If it is removed, and
+// restored while it terminates, it ends and lives again.
 func TestEditedManifestWithUIDIsTheSamePod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := byContainer(map[string]fake.Script{"main": {OnTERM: fake.Exit{After: 3 * time.Second}}})
@@ -165,12 +165,12 @@ func TestEditedManifestWithUIDIsTheSamePod(t *testing.T) {
 // weaker is a source that others take names from.
 type weaker struct{ *frail }
 
-// Precedence is a file's.
+// Precedence is that of a file source.
 func (weaker) Precedence() syncloop.Precedence { return syncloop.PrecedenceFile }
 
-// TestOnePodPerName: M4, F5, edge cases 8 and 13. Of two manifests with one name the later
-// file has it, and of two sources the one that goes before; the other is told why it does
-// not run, and runs as soon as the name is free. Two of one name never run at once.
+// TestOnePodPerName: M4, F5, edge cases 8 and 13. Of two manifests with one name the later file
+// wins, and of two sources the one with precedence; the other is told why it does not run, and runs
+// as soon as the name is free. Two pods of one name never run at once.
 func TestOnePodPerName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := byContainer(map[string]fake.Script{"main": {OnTERM: fake.Exit{After: 3 * time.Second}}})
@@ -218,7 +218,7 @@ func TestOnePodPerName(t *testing.T) {
 	})
 }
 
-// oneAtATime checks that a pod was begun only when the other had been stopped.
+// oneAtATime checks that a pod began only after the other had been stopped.
 func oneAtATime(t *testing.T, rt *fake.Runtime, before, after types.UID) {
 	t.Helper()
 	stop, run := rt.Calls(fake.Match{Method: fake.StopContainer, PodUID: before}), rt.Calls(fake.Match{Method: fake.RunPodSandbox, PodUID: after})
@@ -227,7 +227,7 @@ func oneAtATime(t *testing.T, rt *fake.Runtime, before, after types.UID) {
 	}
 }
 
-// phaseIs tells of a pod that is not in this phase.
+// phaseIs returns an error for a pod that is not in this phase.
 func phaseIs(r *rig, uid types.UID, want v1.PodPhase) error {
 	if p := r.pod(uid); p == nil || p.Status.Phase != want {
 		return errors.New(r.explain(uid))

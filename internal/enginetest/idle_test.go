@@ -68,10 +68,10 @@ func wholeList(c fake.Call) bool {
 	return false
 }
 
-// TestIdlePodsCostNoCalls: pods in which nothing happens cost no call of their own, neither
-// in relists nor when their regular sync comes round (B6, PI12). With an event
-// stream the whole node costs a list every 5 s (B7) and two a minute for
-// housekeeping and garbage collection; without one it costs one every second.
+// TestIdlePodsCostNoCalls: pods in which nothing happens cost no calls of their own, neither in
+// relists nor at their regular sync (B6, PI12). With an event stream, the whole node costs a list
+// every 5 s (B7) and two a minute for housekeeping and garbage collection; without one, it costs a
+// list every second.
 func TestIdlePodsCostNoCalls(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -93,9 +93,9 @@ func TestIdlePodsCostNoCalls(t *testing.T) {
 	}
 }
 
-// TestIdleNodeNoticesLeftovers: a pod that no source wants, showing up when housekeeping has
-// long stopped listing what runs, is noticed by a relist, and goes
-// (spec/cleanup.md 3.14); its remains too, if it does not even run.
+// TestIdleNodeNoticesLeftovers: a pod that no source wants appears long after housekeeping stopped
+// listing what is running; a relist notices it, and it is removed (spec/cleanup.md 3.14), including
+// its remains, even if it does not run.
 func TestIdleNodeNoticesLeftovers(t *testing.T) {
 	for _, dead := range []bool{false, true} {
 		t.Run(fmt.Sprintf("dead=%v", dead), func(t *testing.T) { leftoverOnIdleNode(t, dead) })

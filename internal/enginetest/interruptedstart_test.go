@@ -18,10 +18,10 @@ import (
 
 const cutOff = "failed to create containerd task: failed to create shim task: context canceled: unknown"
 
-// TestInterruptedStartCostsNothing: HI8, status.md 3.7: a runtime that gives up the starts of an agent that
-// is killed costs no pod anything: none that runs once fails, no restart is counted, and
-// no pod waits for a back-off. A container that the runtime then cannot remove is in
-// no pod's way.
+// TestInterruptedStartCostsNothing: HI8, status.md 3.7: a runtime aborts the starts of an agent
+// that is killed. That costs no pod anything: none that runs once fails, no restart is counted, and
+// no pod waits for a back-off. A container that the runtime then cannot remove does not block any
+// pod.
 func TestInterruptedStartCostsNothing(t *testing.T) {
 	t.Parallel()
 	for _, stuck := range []bool{false, true} {
@@ -95,9 +95,9 @@ func lastCall(rt *fake.Runtime) int {
 	return calls[len(calls)-1].Seq
 }
 
-// TestNewSandboxRunsInitAgain: runtime.md 6.2, 6.4, HI8: in a new sandbox init containers run
-// again, all of them and before the others, although their ends are known, and although
-// the start of a container in the old one was cut off.
+// TestNewSandboxRunsInitAgain: runtime.md 6.2, 6.4, HI8: in a new sandbox all init containers run
+// again, before the others, although their ends are known, and although the start of a container in
+// the old sandbox was cut off.
 func TestNewSandboxRunsInitAgain(t *testing.T) {
 	for _, cut := range []bool{false, true} {
 		t.Run(fmt.Sprintf("cut=%t", cut), func(t *testing.T) {
@@ -179,8 +179,8 @@ func TestInterruptedEphemeralStarts(t *testing.T) {
 	})
 }
 
-// TestInterruptedStartIsNeverTold: status.md 9.1: nor is it told when the pod is stopped, of a
-// container that cannot be removed.
+// TestInterruptedStartIsNeverTold: status.md 9.1: an interrupted start is not reported even when
+// the pod, with a container that cannot be removed, is stopped.
 func TestInterruptedStartIsNeverTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var over atomic.Bool

@@ -27,15 +27,15 @@ func laggingRuntime(lag time.Duration) *fake.Runtime {
 			}
 			return time.Since(first[id]) >= lag
 		}}},
-		// Enough is enough: an engine that makes another container in every round
-		// would otherwise never let time pass, and the test never end.
+		// At some point it is enough: otherwise an engine that makes another container in every
+		// round would never let time pass, and the test would never end.
 		fake.Fault{Match: fake.Match{Method: fake.CreateContainer}, From: 10, Effect: fake.Effect{Err: errors.New("too many")}},
 	)
 	return rt
 }
 
-// TestLaggingListMakesNoSecondContainer: a runtime that lists a container only some time after it was
-// made leads to no second one, although the pod is synced again in that time
+// TestLaggingListMakesNoSecondContainer: a runtime lists a container only some time after it was
+// made. That does not lead to a second container, although the pod is synced in that time
 // (spec/pleg.md D7).
 func TestLaggingListMakesNoSecondContainer(t *testing.T) {
 	for _, lag := range []time.Duration{50 * time.Millisecond, 300 * time.Millisecond, 5 * time.Second} {
@@ -62,8 +62,8 @@ func TestLaggingListMakesNoSecondContainer(t *testing.T) {
 	}
 }
 
-// TestUnlistedContainerIsNotStopped: a pod is not called stopped while a container that was
-// made for it is not listed yet.
+// TestUnlistedContainerIsNotStopped: a pod is not called stopped while a container that was made
+// for it is not yet listed.
 func TestUnlistedContainerIsNotStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := laggingRuntime(5 * time.Second)

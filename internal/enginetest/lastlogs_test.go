@@ -19,9 +19,9 @@ import (
 	"github.com/podwright/podwright/status/checkpoint/checkpointtest"
 )
 
-// TestLogsStayUntilTheEndIsStored: IN16, CK8. A pod ends and is removed while no agent runs; then the
-// disk takes no record of how. Its logs and the file of its last message, which may be all that
-// tells it, stay with its container as long as that lasts, and go with it.
+// TestLogsStayUntilTheEndIsStored: IN16, CK8. A pod ends and is removed while no agent runs; then
+// the disk does not take the record of its end. Its logs and its last message's file, which may be
+// the only trace of it, stay with its container as long as that lasts, and go with it.
 func TestLogsStayUntilTheEndIsStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHost(t, fake.New(fake.Options{WriteLogs: true, Script: func(fake.Launch) fake.Script {

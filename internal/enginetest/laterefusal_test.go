@@ -18,8 +18,8 @@ import (
 	"github.com/podwright/podwright/syncloop/admission"
 )
 
-// slots makes the volumes called "disk" for so many pods as it has room for. Others
-// are refused in the middle of their setup, as a node does that can attach no more.
+// slots makes the volumes called "disk" for as many pods as it has room for. Others are refused in
+// the middle of their setup, as on a node that cannot attach more disks.
 type slots struct {
 	mu    sync.Mutex
 	room  int
@@ -61,7 +61,7 @@ func (s *slots) Mounted(_ context.Context, uid types.UID) ([]string, error) {
 	return nil, nil
 }
 
-// setTimes is how often the volumes of a pod were to be made.
+// setTimes is how often an attempt was made to set up a pod's volumes.
 func (s *slots) setTimes(uid types.UID) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,7 +76,7 @@ func withDisk(name string) *v1.Pod {
 	return p
 }
 
-// lateRefusals counts what metrics say of them.
+// lateRefusals returns how many late refusals the metrics count.
 func lateRefusals(c *counters) int64 {
 	return c.get("kubelet_admission_rejections_total", "reason=VolumeAttachmentLimitExceeded")
 }
@@ -97,10 +97,10 @@ func (r *rig) refusedLate(pod *v1.Pod) {
 	})
 }
 
-// TestLateRefusalEndsThePod: AD8. A pod that is refused in the middle of its setup fails with
-// the reason, an event and a count, as on arrival (AD3); what was begun of it is
-// stopped and it is not set up again, not by the next agent either. Others run on, and
-// when it is gone its successor gets the room it asked for.
+// TestLateRefusalEndsThePod: AD8. A pod that is refused in the middle of its setup fails with the
+// reason, an event and a count, as on arrival (AD3); what was already begun is stopped, and it is
+// not set up again, not even by the next agent. Others continue to run, and when it is gone its
+// successor gets the room it asked for.
 func TestLateRefusalEndsThePod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt, root, disks, counted := fake.New(fake.Options{}), t.TempDir(), newSlots(1), &counters{}
@@ -153,9 +153,9 @@ func TestLateRefusalEndsThePod(t *testing.T) {
 	})
 }
 
-// TestLateRefusalSurvivesAgent: AD8. What was begun of a pod that was refused late is
-// stopped by the next agent if this one could not; a pod that runs already, and is
-// refused when its container starts again, ends as well.
+// TestLateRefusalSurvivesAgent: AD8. What was begun of a pod that was refused late is stopped by
+// the next agent if this one could not do it; a pod that is already running, and is refused when
+// its container restarts, ends as well.
 func TestLateRefusalSurvivesAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt, root, disks := fake.New(fake.Options{}), t.TempDir(), newSlots(1)
@@ -167,7 +167,7 @@ func TestLateRefusalSurvivesAgent(t *testing.T) {
 		busy := fake.Effect{Err: errors.New("shim is busy")}
 		heal := rt.Inject(fake.Fault{Match: fake.Match{Method: fake.StopContainer}, Effect: busy}, fake.Fault{Match: fake.Match{Method: fake.StopPodSandbox}, Effect: busy})
 		disks.mu.Lock()
-		delete(disks.taken, pod.UID) // somebody else got it
+		delete(disks.taken, pod.UID) // another pod got it
 		disks.taken["other"] = true
 		disks.mu.Unlock()
 		if err := rt.Exit(pod.UID, "data", fake.Exit{Code: 1}); err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/podwright/podwright/runtime/fake"
 )
 
-// lateSandboxes is a runtime that takes its time to make sandboxes, and completes what its
+// lateSandboxes is a runtime that takes its time to make sandboxes, and completes calls that their
 // caller has given up.
 type lateSandboxes struct {
 	*fake.Runtime
@@ -47,9 +47,9 @@ func (r *lateSandboxes) RunPodSandbox(ctx context.Context, config *runtimeapi.Po
 	}
 }
 
-// TestPodDeletedWhileItsSandboxIsMadeLeavesNothing: RT1, RT3: 40 pods are deleted while their sandboxes
-// are being made. The engine lets the runtime finish, and each sandbox is stopped and
-// removed, also one that the runtime makes long after its caller has given up.
+// TestPodDeletedWhileItsSandboxIsMadeLeavesNothing: RT1, RT3: 40 pods are deleted while their
+// sandboxes are being made. The engine lets the runtime finish, and each sandbox is stopped and
+// removed, even one that the runtime makes long after its caller has given up.
 func TestPodDeletedWhileItsSandboxIsMadeLeavesNothing(t *testing.T) {
 	const n = 40
 	for name, tc := range map[string]struct {

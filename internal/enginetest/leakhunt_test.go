@@ -28,10 +28,10 @@ var (
 	leakSeed      = flag.Uint64("leak.seed", 0, "where TestLeakHunt begins; 0: anywhere")
 )
 
-// TestLeakHunt: HI2, HI5, HI6, HI12, ID1: pods come, go, come back under the same UID and
-// crash, sandboxes are removed by hand, the runtime and the agent end and start again,
-// and 5 % of all calls go wrong; whenever that is over, the runtime and the disk hold
-// exactly what is desired. make leak-hunt runs 100,000 schedules.
+// TestLeakHunt: HI2, HI5, HI6, HI12, ID1: pods come, go, come back under the same UID and crash,
+// sandboxes are removed by hand, the runtime and the agent end and start again, and 5 % of all
+// calls go wrong. Whenever that is over, the runtime and the disk hold exactly what is desired.
+// make leak-hunt runs 100,000 schedules.
 func TestLeakHunt(t *testing.T) {
 	t.Parallel()
 	seed := *leakSeed
@@ -108,7 +108,7 @@ func (h *hunt) run(schedules int) {
 	}
 }
 
-// faults makes 5 % of the calls fail, undone or done all the same, or late.
+// faults makes 5 % of the calls fail (with or without having been done) or complete late.
 func (h *hunt) faults() (calm func()) {
 	var mu sync.Mutex
 	rng := rand.New(rand.NewPCG(h.rng.Uint64(), 2))

@@ -80,9 +80,8 @@ func leftOf(r *rig, uid string) (left []string) {
 	return left
 }
 
-// TestFullDiskDelaysCleanup: cleanup edge case 35, HI12: on a full disk a pod that runs is
-// not touched, and what a deleted one left goes as soon as there is room to write down
-// its end.
+// TestFullDiskDelaysCleanup: cleanup edge case 35, HI12: on a full disk a running pod is not
+// touched, and the remains of a deleted one are removed as soon as there is room to record its end.
 func TestFullDiskDelaysCleanup(t *testing.T) {
 	root := t.TempDir()
 	smallDisk(t, root)
@@ -112,12 +111,12 @@ func TestFullDiskDelaysCleanup(t *testing.T) {
 	})
 }
 
-// TestReadOnlyDiskDelaysCleanup: OD5, OD10, DR3: folders that cannot be removed stay, the
-// plan says why and when they are tried again, other pods are not affected, and when
-// the disk can be written again they go.
+// TestReadOnlyDiskDelaysCleanup: OD5, OD10, DR3: folders that cannot be removed stay, the plan says
+// why and when they will be retried, other pods are not affected, and once the disk can be written
+// again the folders are removed.
 func TestReadOnlyDiskDelaysCleanup(t *testing.T) {
 	root := t.TempDir()
-	// Not all of the root: a disk with an open file does not become read-only.
+	// Not the whole root: a disk with an open file cannot be remounted read-only.
 	remount := smallDisk(t, filepath.Join(root, "pods"))
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, fake.New(fake.Options{}), root).start()
@@ -154,9 +153,9 @@ func TestReadOnlyDiskDelaysCleanup(t *testing.T) {
 	})
 }
 
-// TestOnlyUnneededImagesGo: IG1, IG5, IG11, ND5, DR1: an engine that was told to removes images no pod
-// uses from a disk that is full, and none that a container or a desired pod needs; the
-// plan says which go and why the others stay. Without being told it removes none.
+// TestOnlyUnneededImagesGo: IG1, IG5, IG11, ND5, DR1: an engine that was told to do so removes
+// images that no pod uses from a full disk, and none that a container or a desired pod needs; the
+// plan says which ones go and why the others stay. Otherwise it removes none.
 func TestOnlyUnneededImagesGo(t *testing.T) {
 	root := t.TempDir()
 	smallDisk(t, root)

@@ -66,8 +66,8 @@ func TestEachKindOfPodLives(t *testing.T) {
 			}
 			return nil
 		})
-		// Pending may be overtaken by Running before it is sent; nothing else may
-		// be missing or come twice.
+		// Running may replace Pending before that is sent; nothing else may be missing or come
+		// twice.
 		phases, _ := r.sink.of("uid-job")
 		if len(phases) == 3 && phases[0] == v1.PodPending {
 			phases = phases[1:]
@@ -107,8 +107,8 @@ func TestCrashLoopRestartsAtExactTimes(t *testing.T) {
 	})
 }
 
-// TestDeletedPodStopsAtOnce: SIGTERM goes out at once, and nothing is left as soon as
-// the container has stopped.
+// TestDeletedPodStopsAtOnce: SIGTERM is sent at once, and nothing is left as soon as the container
+// has stopped.
 func TestDeletedPodStopsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := byContainer(map[string]fake.Script{"main": {OnTERM: fake.Exit{After: 3 * time.Second}}})
@@ -261,8 +261,8 @@ func TestFixedUIDRunsAgain(t *testing.T) {
 	})
 }
 
-// TestOnlyOwnLeftoversAreRemoved: what runs without being desired is stopped and removed, what
-// belongs to somebody else is not touched (spec/runtime.md 1.9, SG1).
+// TestOnlyOwnLeftoversAreRemoved: what runs without being desired is stopped and removed; what
+// belongs to others is not touched (spec/runtime.md 1.9, SG1).
 func TestOnlyOwnLeftoversAreRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := fake.New(fake.Options{})

@@ -104,9 +104,9 @@ func TestMirrorChangesNoStaticPod(t *testing.T) {
 	})
 }
 
-// TestBrokenWatchRemovesNothing: A3, A4, edge case 16, for the adapter of an API. A new UID under an old
-// name is a new pod; a watch that breaks removes nothing, and the next full set removes
-// what is gone, once.
+// TestBrokenWatchRemovesNothing: A3, A4, edge case 16, for the adapter of an API. A new UID under
+// an old name is a new pod; a watch that breaks removes nothing, and the next full set removes,
+// once, what is gone.
 func TestBrokenWatchRemovesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var down atomic.Bool
@@ -184,8 +184,8 @@ func (s mirrorSink) Store(ctx context.Context, u status.Update) (status.StoreRes
 	return status.Stored, nil
 }
 
-// TestMirrorIsThereBeforeItsStaticPod: PM6, status.md 8.2: after a restart the API may name a mirror pod, of a later
-// life than the one that was told last, before the static pod's own source does. It gets the status all the same.
+// TestMirrorIsThereBeforeItsStaticPod: PM6, status.md 8.2: after a restart, the API may name a mirror pod from a
+// later life than the last one reported before the static pod's own source does. The mirror still gets the status.
 func TestMirrorIsThereBeforeItsStaticPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api, rt, root := &mirror.FakeClient{}, fake.New(fake.Options{}), t.TempDir()

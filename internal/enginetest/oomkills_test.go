@@ -25,8 +25,8 @@ type oneMeter struct {
 
 func (o oneMeter) Meter(string, ...metric.MeterOption) metric.Meter { return o.meter }
 
-// TestOOMKillsAreToldOnce: runtime.md 28. Each container of a crash loop that the kernel kills is one event and counts once,
-// not again with the relists, nor by the next agent; one that fails by itself is none.
+// TestOOMKillsAreToldOnce: runtime.md 28. Each container of a crash loop that the kernel kills is one event and
+// counts once, not again with the relists or with the next agent; one that fails on its own does not count.
 func TestOOMKillsAreToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHost(t, byContainer(map[string]fake.Script{

@@ -19,9 +19,9 @@ import (
 	"github.com/podwright/podwright/syncloop/admission"
 )
 
-// TestBadHandlerHoldsItsPodAlone: IN6, B9. Of ten pods a handler panics for four and does
-// not answer for three. The other three run at once; each bad one has one event, and is
-// named by Healthy with what it waits for. When the handler is well again, all run.
+// TestBadHandlerHoldsItsPodAlone: IN6, B9. A handler panics for four of ten pods and does not
+// answer for three. The other three run at once; each bad pod has one event, and Healthy names it
+// and what it waits for. When the handler is well again, all run.
 func TestBadHandlerHoldsItsPodAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -90,9 +90,9 @@ func TestBadHandlerHoldsItsPodAlone(t *testing.T) {
 // critical returns the pod with a priority that makes room for it.
 func critical(p *v1.Pod) *v1.Pod { return withPriority(p, 2_000_000_000) }
 
-// TestMakingRoomHoldsItsPodAlone: IN6. Three critical pods wait for victims that do not
-// stop. Pods that fit beside them run at once. One that would take the room waits, but
-// no longer than 1.5 times the victims' grace. Healthy names the critical pods.
+// TestMakingRoomHoldsItsPodAlone: IN6. Three critical pods wait for victims that do not stop. Pods
+// that fit beside them run at once. A pod that would take the room waits, but no longer than 1.5
+// times the victims' grace. Healthy names the critical pods.
 func TestMakingRoomHoldsItsPodAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -141,8 +141,8 @@ func TestMakingRoomHoldsItsPodAlone(t *testing.T) {
 	})
 }
 
-// TestSlowHandlerCountsWhatItGave: AD1, IN6. A handler has one place to give and takes its time. It is asked about one pod
-// after the other: the pod that came first gets the place, and the others are refused.
+// TestSlowHandlerCountsWhatItGave: AD1, IN6. A handler has one place to give and takes its time. It
+// is asked about one pod after the other: the first pod gets the place, and the others are refused.
 func TestSlowHandlerCountsWhatItGave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var most, now atomic.Int32
@@ -174,8 +174,8 @@ func TestSlowHandlerCountsWhatItGave(t *testing.T) {
 	})
 }
 
-// TestCrowdOfOpenVerdictsIsPassed: IN2, IN6. A handler does not answer for two hundred pods and takes 30 ms for each of ten
-// others, which came last: these run within 5 s all the same.
+// TestCrowdOfOpenVerdictsIsPassed: IN2, IN6. A handler does not answer for two hundred pods, and
+// takes 30 ms for each of ten others, which came last: these still run within 5 s.
 func TestCrowdOfOpenVerdictsIsPassed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hung := make(chan struct{})

@@ -35,8 +35,8 @@ func (c lateClass) RuntimeClass(name string) (pods.RuntimeClass, error) {
 	return heavyClass{}.RuntimeClass(name)
 }
 
-// TestOverheadOfALateClassCounts: FD3. A class that cannot be read when its pod is delivered is asked
-// for again, so that the overhead counts without another delivery; the pod does not restart for it.
+// TestOverheadOfALateClassCounts: FD3. If a class cannot be read when its pod is delivered, it is asked for
+// again, so that the overhead counts without another delivery; the pod does not restart because of it.
 func TestOverheadOfALateClassCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := fake.New(fake.Options{})

@@ -42,7 +42,7 @@ func (g *gauges) called(s eviction.Signal) int {
 	return g.calls[s]
 }
 
-// signal is one that reads what the test has set, after what happens to it before.
+// signal returns a signal that reads what the test has set, after calling before.
 func (g *gauges) signal(name eviction.Signal, condition v1.NodeConditionType, before func(context.Context) error) eviction.OwnSignal {
 	return eviction.OwnSignal{
 		Name: name, Condition: condition, Message: "too little of " + string(name),
@@ -61,7 +61,7 @@ func (g *gauges) signal(name eviction.Signal, condition v1.NodeConditionType, be
 	}
 }
 
-// watch has an engine watch signals with these graces.
+// watch makes an engine watch signals with these graces.
 func watchOwn(graces map[eviction.Signal]time.Duration, own ...eviction.OwnSignal) func(*podwright.Config) {
 	policy := eviction.Policy{Own: own, Transition: time.Minute}
 	for _, s := range own {
@@ -80,9 +80,9 @@ func (r *rig) has(condition v1.NodeConditionType) (bool, string) {
 	return false, ""
 }
 
-// TestOwnSignalsAmongACrowd: section 16, OS1 to OS5. Beside signals that hang, panic, fail and flap, a battery
-// that runs low costs the pods with the lowest priority, one at a time and no more than it must. Each bad signal
-// is called no more than once at a time, is listed, and has one line in the log.
+// TestOwnSignalsAmongACrowd: section 16, OS1 to OS5. Beside signals that hang, panic, fail and flap, a
+// battery that runs low evicts the pods with the lowest priority, one at a time and no more than necessary.
+// Each bad signal is called no more than once at a time, is listed, and has one line in the log.
 func TestOwnSignalsAmongACrowd(t *testing.T) {
 	const crowd, doomed = 40, 3
 	t.Parallel()
@@ -180,9 +180,9 @@ func TestOwnSignalsAmongACrowd(t *testing.T) {
 	})
 }
 
-// TestOwnSignalOverACrash: section 16, OS2. An agent that is killed in the middle of a soft grace has the condition
-// again with its first look, keeps pods out, and begins the grace again, as for the node's own signals. The static
-// pod that goes comes back a transition after the condition has ended (IN14).
+// TestOwnSignalOverACrash: section 16, OS2. An agent that is killed in the middle of a soft grace has
+// the condition again at its first look, keeps pods out, and restarts the grace, as for the node's own
+// signals. An evicted static pod comes back a transition period after the condition has ended (IN14).
 func TestOwnSignalOverACrash(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -66,9 +66,9 @@ func (c *cgroupTree) Destroy(_ context.Context, uid types.UID) error {
 	return nil
 }
 
-// TestPodCgroupOutlivesContainers: the levels are made at the start, a pod's cgroup before its sandbox
-// (3.3), all burstable pods weigh what they request, and what is left of a pod that is
-// gone goes (podworkers.md 13). One taken away is made again with new containers (7.2).
+// TestPodCgroupOutlivesContainers: the levels are made at the start, and a pod's cgroup before its sandbox
+// (3.3); all burstable pods together weigh what they request, and the remains of a pod that is gone are
+// removed (podworkers.md 13). If a pod's cgroup is taken away, it is made again with new containers (7.2).
 func TestPodCgroupOutlivesContainers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tree := &cgroupTree{pods: map[types.UID]pods.CgroupResources{}}

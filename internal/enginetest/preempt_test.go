@@ -17,8 +17,8 @@ import (
 )
 
 // TestCriticalPodGetsRoom: section 16, preemption, and AD7: a critical pod that fails only on
-// resources gets its room: the fewest pods are stopped with their own grace, Failed for
-// the reason Preempting; others, and an ordinary pod that finds none, are not helped.
+// resources gets room: as few pods as possible are stopped with their own grace, Failed for the
+// reason Preempting. Other pods are not touched, and an ordinary pod without room is not helped.
 func TestCriticalPodGetsRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := byContainer(map[string]fake.Script{"slow": {IgnoreTERM: true}})

@@ -24,7 +24,7 @@ import (
 	"github.com/podwright/podwright/syncloop/source"
 )
 
-// stuck is a place where something hangs until it is let go.
+// stuck is a place where something hangs until it is released.
 type stuck struct {
 	mu   sync.Mutex
 	gone bool
@@ -45,7 +45,7 @@ func (s *stuck) release() {
 	}
 }
 
-// silent is a source that says nothing until it is let go.
+// silent is a source that says nothing until it is released.
 type silent struct {
 	s   *stuck
 	err error
@@ -78,8 +78,8 @@ func (q silent) Run(ctx context.Context, deliver func(context.Context, []*v1.Pod
 // hang is one kind of thing that hangs, in a whole engine.
 type hang struct {
 	name string
-	// configure has it hang from the start; act has it hang in a running engine with the
-	// pods default/bad and ten good ones.
+	// configure makes it hang from the start; act makes it hang in a running engine with the pods
+	// default/bad and ten good ones.
 	configure func(t *testing.T, c *podwright.Config, s *stuck)
 	act       func(r *rig, s *stuck)
 	// pod changes the bad pod.
@@ -279,9 +279,8 @@ func badPod() *v1.Pod {
 	return p
 }
 
-// TestEachHangIsAProblem: IN2, IN6. Whatever hangs is listed: what, since when, what it waits
-// for and what to do, and whether it harms all; no longer than it hangs. Ten good pods run
-// beside.
+// TestEachHangIsAProblem: IN2, IN6. Whatever hangs is listed while it hangs: what, since when, what
+// it waits for, what to do, and whether it harms all pods. Ten good pods run beside it.
 func TestEachHangIsAProblem(t *testing.T) {
 	t.Parallel()
 	for _, h := range hangs() {
@@ -347,8 +346,8 @@ func listHang(t *testing.T, h hang) {
 	}
 }
 
-// TestStopThatNeverEndsIsAProblem: IN2. StopContainer hangs, whatever becomes of its context, while
-// the engine is told to end: the component that waits for it is listed until it ends.
+// TestStopThatNeverEndsIsAProblem: IN2. StopContainer hangs, even when its context ends, while the
+// engine is told to end: the component that waits for it is listed until it ends.
 func TestStopThatNeverEndsIsAProblem(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

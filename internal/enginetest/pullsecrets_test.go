@@ -15,7 +15,7 @@ import (
 	"github.com/podwright/podwright/runtime/fake"
 )
 
-// pullSecrets has credentials for one registry from some time on.
+// pullSecrets has credentials for one registry from a certain time on.
 type pullSecrets struct{ objectsLater }
 
 func (p *pullSecrets) GetSecret(context.Context, string, string) (*v1.Secret, error) {

@@ -16,9 +16,9 @@ import (
 	"github.com/podwright/podwright/status/checkpoint"
 )
 
-// TestReadOnlyDiskAtStart: CK8, on a real file system that is read-only when the agent
-// starts: what runs is looked after, nothing new is started, health and Explain say
-// why, and all comes right once it can be written.
+// TestReadOnlyDiskAtStart: CK8, on a real file system that is read-only when the agent starts:
+// running pods are looked after, nothing new is started, health and Explain say why, and everything
+// recovers once the disk can be written.
 func TestReadOnlyDiskAtStart(t *testing.T) {
 	root := t.TempDir()
 	err := unix.Mount("tmpfs", root, "tmpfs", 0, "size=4m")

@@ -47,8 +47,8 @@ func TestReadySurvivesAgent(t *testing.T) {
 	})
 }
 
-// TestReadyOfAnotherContainer: edge case 24, probe.md edge case 25: a container that
-// took the place of the ready one while no agent was there has to earn it.
+// TestReadyOfAnotherContainer: edge case 24, probe.md edge case 25: a container that replaced the
+// ready one while no agent was running has to become ready itself.
 func TestReadyOfAnotherContainer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var well atomic.Bool

@@ -15,9 +15,9 @@ import (
 	"github.com/podwright/podwright/status/checkpoint/checkpointtest"
 )
 
-// TestWrongKeyHarmsNoPod (CK12): an agent starts with another key than the records were sealed with. What
-// runs goes on, the key that is missing is named, and with it all is as before: a job that ended is not
-// run again.
+// TestWrongKeyHarmsNoPod (CK12): an agent starts with a key other than the one that sealed the
+// records. Running pods continue, the missing key is named, and once it is given everything is as
+// before: a job that ended does not run again.
 func TestWrongKeyHarmsNoPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHost(t, byContainer(map[string]fake.Script{"job": {Exit: &fake.Exit{After: time.Second, Code: 7}}}))
@@ -89,7 +89,7 @@ func TestForgedRecordEndsNoPod(t *testing.T) {
 			n.disk.Put("uid-web", forged, 0o600)
 			var c podwright.Config
 			keys(&c)
-			want := len(c.Checkpoints.Keys) // without a key the pod is stopped: it has ended, says the record
+			want := len(c.Checkpoints.Keys) // without a key the pod is stopped, because the record says that it has ended
 			second := n.agent(keys)
 			second.set(withPolicy(newPod("web"), v1.RestartPolicyNever))
 			<-time.After(time.Minute)

@@ -22,8 +22,8 @@ func withPolicy(p *v1.Pod, policy v1.RestartPolicy) *v1.Pod {
 	return p
 }
 
-// starts counts how often a container of a pod was started. A start whose caller
-// was killed before it reached the runtime is none.
+// starts counts how often a container of a pod was started. A start whose caller was killed before
+// it reached the runtime does not count.
 func starts(rt *fake.Runtime, uid types.UID) int {
 	return len(rt.Calls(fake.Match{Method: fake.StartContainer, PodUID: uid, Func: func(c fake.Call) bool {
 		return !errors.Is(c.Err, context.Canceled)
@@ -91,8 +91,8 @@ func TestRebootRunsOnceOnly(t *testing.T) {
 	})
 }
 
-// TestPodRemovedWhileDownKeepsGrace: CK6, HI7: a pod that its source took back while no agent was
-// there has the grace it would have had, and its own exit code is told.
+// TestPodRemovedWhileDownKeepsGrace: CK6, HI7: a pod that its source dropped while no agent was
+// running has the grace it would have had, and its own exit code is reported.
 func TestPodRemovedWhileDownKeepsGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHost(t, byContainer(map[string]fake.Script{"slow": {OnTERM: fake.Exit{After: 5 * time.Second, Code: 4}}}))
@@ -134,7 +134,7 @@ func TestFinishedStaysFinished(t *testing.T) {
 				}))
 				var told []status.Update
 				sink := sinks(status.SinkFunc(func(_ context.Context, u status.Update) (status.StoreResult, error) {
-					if !u.Forgotten { // which ends what a static pod may have come back from (FG1)
+					if !u.Forgotten { // that ends what a static pod may have come back from (FG1)
 						told = append(told, u)
 					}
 					return status.Stored, nil
@@ -184,8 +184,8 @@ func TestFinishedStaysFinished(t *testing.T) {
 	}
 }
 
-// TestReadsTakeNoStepOfRecovery: CK9. What an engine finds at its start is compared and
-// reported by Run: no read does so, and none is needed for it.
+// TestReadsTakeNoStepOfRecovery: CK9. Run compares and reports what an engine finds at its start:
+// no read does this, and none is needed for it.
 func TestReadsTakeNoStepOfRecovery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHost(t, fake.New(fake.Options{}))
@@ -217,9 +217,9 @@ func TestReadsTakeNoStepOfRecovery(t *testing.T) {
 	})
 }
 
-// TestEndBeforeTheFirstLookIsTold: HI7, W6. The containers of a pod end while no agent is there.
-// The next agent hears of the pod and of its removal before it has looked at the pod: its end
-// is told all the same.
+// TestEndBeforeTheFirstLookIsTold: HI7, W6. The containers of a pod end while no agent is running.
+// The next agent hears of the pod and of its removal before it has looked at the pod: the pod's end
+// is still reported.
 func TestEndBeforeTheFirstLookIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHost(t, fake.New(fake.Options{}))

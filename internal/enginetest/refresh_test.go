@@ -26,7 +26,7 @@ type settings struct {
 	delay time.Duration
 }
 
-// slow has an answer take that long; it tells what was so at the question.
+// slow makes an answer take that long; the answer is what was true when it was asked for.
 func (s *settings) slow(delay time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

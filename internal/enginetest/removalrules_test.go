@@ -51,8 +51,8 @@ func hiding(h *undecided) func(*podwright.Config) {
 	}
 }
 
-// TestOtherKindsDecide: IN11. A readable manifest that is no pod is a named problem, and
-// does not keep what runs unknown; one that cannot be read does.
+// TestOtherKindsDecide: IN11. A readable manifest that is not a pod is a named problem, and does
+// not protect what runs unknown; a manifest that cannot be read does.
 func TestOtherKindsDecide(t *testing.T) {
 	t.Parallel()
 	const n = 10
@@ -110,9 +110,9 @@ func (fullUntil) Pod(context.Context, *v1.Pod, eviction.Signal) (eviction.Usage,
 	return eviction.Usage{}, nil
 }
 
-// TestReclaimObeysTheRulesOfRemovals: IN11. When the disk is full, what a source may want and could
-// not name keeps everything, a veto counts, and the rate of removals holds; everything
-// else goes.
+// TestReclaimObeysTheRulesOfRemovals: IN11. When the disk is full, a pod that a source may want but
+// could not name keeps everything, a veto counts, and the removal rate applies; everything else is
+// removed.
 func TestReclaimObeysTheRulesOfRemovals(t *testing.T) {
 	t.Parallel()
 	const n, hidden = 10, 5
@@ -153,9 +153,9 @@ func TestReclaimObeysTheRulesOfRemovals(t *testing.T) {
 	})
 }
 
-// TestDrainObeysTheRulesOfRemovals: IN11. A drain stops every pod, and removes what may go: what the
-// host objects to stays and is named, and so does what a source may want that it could
-// not name. The others are gone.
+// TestDrainObeysTheRulesOfRemovals: IN11. A drain stops every pod, and removes what may be removed:
+// what the host objects to stays and is named, and so does what a source may want but could not
+// name. The others are gone.
 func TestDrainObeysTheRulesOfRemovals(t *testing.T) {
 	const n, hidden, vetoes = 10, 3, 4
 	synctest.Test(t, func(t *testing.T) {

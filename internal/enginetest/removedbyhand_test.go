@@ -21,9 +21,9 @@ import (
 	"github.com/podwright/podwright/runtime/fake"
 )
 
-// TestContainerRemovedByHandDoesNotRunTwice: HI8, cleanup edge case 30, status.md 3.4: somebody removes a
-// container that runs, of a pod whose containers run once. How it ended is not known, and
-// it is not run again, by this agent or the next one.
+// TestContainerRemovedByHandDoesNotRunTwice: HI8, cleanup edge case 30, status.md 3.4: an operator
+// removes a running container of a pod whose containers run once. It is not known how it ended, and
+// it does not run again, in this agent or the next one.
 func TestContainerRemovedByHandDoesNotRunTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHost(t, fake.New(fake.Options{}))
@@ -65,9 +65,9 @@ func TestContainerRemovedByHandDoesNotRunTwice(t *testing.T) {
 	})
 }
 
-// TestRecordRemovedByHandKeepsItsExit: cleanup edge case 30, CK3, HI8, HI9: somebody removes a
-// container, or all of its pod, from the runtime as soon as it has died. The status
-// goes on to show its own exit code, also with the next agent, and it is not run again.
+// TestRecordRemovedByHandKeepsItsExit: cleanup edge case 30, CK3, HI8, HI9: an operator removes a
+// container, or its whole pod, from the runtime as soon as it has died. The status continues to
+// show its own exit code, even in the next agent, and it does not run again.
 func TestRecordRemovedByHandKeepsItsExit(t *testing.T) {
 	for name, remove := range map[string]func(t *testing.T, rt *fake.Runtime, pod types.UID){
 		"container": func(t *testing.T, rt *fake.Runtime, pod types.UID) { removeEnded(t, rt, pod) },
@@ -153,10 +153,10 @@ func removeEnded(t *testing.T, rt *fake.Runtime, pod types.UID) {
 	}
 }
 
-// TestLostPodsFolderStopsOnlyRemovals: cleanup edge case 15, HK1: the folder of all pods is gone, or
-// something else is in its place. What runs goes on, and pods are stopped as ever. While
-// the volumes of a stopped pod are unknown, it is not done with; the plan, the log
-// and Explain say what is wrong, and with the folder back all of it goes.
+// TestLostPodsFolderStopsOnlyRemovals: cleanup edge case 15, HK1: the folder of all pods is gone,
+// or something else is in its place. Running pods continue, and pods are stopped as usual. While
+// the volumes of a stopped pod are unknown, it is not finished; the plan, the log and Explain say
+// what is wrong, and once the folder is back everything is removed.
 func TestLostPodsFolderStopsOnlyRemovals(t *testing.T) {
 	for _, replaced := range []bool{false, true} {
 		t.Run(fmt.Sprint("by a file: ", replaced), func(t *testing.T) {

@@ -76,8 +76,8 @@ func (r *rig) pending(uid types.UID, reason string) {
 	})
 }
 
-// TestResizeKeepsContainer: 21.3, 21.5, 21.9: the same container goes on with other resources, or is
-// restarted once where its policy says so; status and events tell (status.md 5.6, 6.6, 6.7).
+// TestResizeKeepsContainer: 21.3, 21.5, 21.9: the same container continues with other resources, or
+// is restarted once if its policy says so; status and events show this (status.md 5.6, 6.6, 6.7).
 func TestResizeKeepsContainer(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		t.Run(fmt.Sprintf("restart %v", restart), func(t *testing.T) {

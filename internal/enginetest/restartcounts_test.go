@@ -13,9 +13,9 @@ import (
 	"github.com/podwright/podwright/runtime/fake"
 )
 
-// TestRestartCountSurvivesLostContainers: status.md 3.7, runtime.md 2.8. A container has ended,
-// the start of the next one is cut off, and the runtime and the folder of logs have nothing of
-// either when the next agent starts it again. That is its second run, and it is counted.
+// TestRestartCountSurvivesLostContainers: status.md 3.7, runtime.md 2.8. A container has ended, the
+// start of the next one is cut off, and neither the runtime nor the log folder has anything of them
+// when the next agent starts the container again. That is its second run, and it is counted.
 func TestRestartCountSurvivesLostContainers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHost(t, fake.New(fake.Options{Script: func(l fake.Launch) fake.Script {

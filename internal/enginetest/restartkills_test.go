@@ -16,8 +16,8 @@ import (
 	"github.com/podwright/podwright/runtime/fake"
 )
 
-// TestRestartNeedsItsRecord: OC2: while nothing can be written nothing is stopped. The call fails, and nothing comes of it when the disk has
-// room again.
+// TestRestartNeedsItsRecord: OC2: while nothing can be written, nothing is stopped. The call fails,
+// and has no effect even when the disk has room again.
 func TestRestartNeedsItsRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHost(t, fake.New(fake.Options{Script: restartScripts}))

@@ -40,7 +40,7 @@ func restartScripts(l fake.Launch) fake.Script {
 	return fake.Script{OnTERM: fake.Exit{After: time.Second}}
 }
 
-// restarts says for each container of a pod how often the runtime started it, and what its status counts.
+// restarts returns for each container of a pod how often the runtime started it, and what its status counts.
 func (r *rig) restarts(uid types.UID) string {
 	var out []string
 	pod := r.pod(uid)
@@ -52,7 +52,7 @@ func (r *rig) restarts(uid types.UID) string {
 	return strings.Join(out, ", ")
 }
 
-// phasesOf is what a sink was told of a pod's phases.
+// phasesOf returns the phases of a pod that a sink was sent.
 func (r *rig) phasesOf(uid types.UID) string {
 	phases, _ := r.sink.of(uid)
 	return fmt.Sprint(phases)
@@ -152,8 +152,8 @@ func TestRestartIsNoCrash(t *testing.T) {
 	}
 }
 
-// TestRestartOfOneContainer: OC2: only the containers that were named are replaced. A second call while the first goes on is
-// served by it, and a later one means the new run.
+// TestRestartOfOneContainer: OC2: only the named containers are replaced. A second call during the
+// first is served by it, and a later one means the new run.
 func TestRestartOfOneContainer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := fake.New(fake.Options{Script: restartScripts})
@@ -200,7 +200,7 @@ func TestRestartOfOneContainer(t *testing.T) {
 	})
 }
 
-// TestRestartOfCrowd: OC2: a hundred pods at once, the half of them deaf, each within its own grace.
+// TestRestartOfCrowd: OC2: a hundred pods at once, half of them deaf, each within its own grace.
 func TestRestartOfCrowd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const all = 100

@@ -23,8 +23,8 @@ import (
 	"github.com/podwright/podwright/syncloop/shutdown"
 )
 
-// pressed is a node whose memory is short while the test says so. The pods named hog use
-// more than others.
+// pressed is a node whose memory is short whenever the test says so. The pods named hog use more
+// than others.
 type pressed struct {
 	mu    sync.Mutex
 	short bool
@@ -282,8 +282,8 @@ func TestFlappingPressureStartsNoStorm(t *testing.T) {
 	})
 }
 
-// TestPreemptedStaticPodComesBack: IN14. A static pod that had to make room is tried again
-// as soon as there is room, without displacing what took it, but not twice within a period.
+// TestPreemptedStaticPodComesBack: IN14. A static pod that had to make room is tried again as soon
+// as there is room, without displacing what took its place, but not twice within a period.
 func TestPreemptedStaticPodComesBack(t *testing.T) {
 	t.Parallel()
 	eachOutcast(t, func(o *outcasts, pause func(time.Duration, ...*v1.Pod)) {
@@ -312,9 +312,9 @@ func TestPreemptedStaticPodComesBack(t *testing.T) {
 	})
 }
 
-// TestRefusedStaticPodIsTriedAgain: IN14. A static pod that was refused for lack of room is
-// tried again when there is some, at the earliest after a period, and without a word until
-// then; of several the first that fits.
+// TestRefusedStaticPodIsTriedAgain: IN14. A static pod that was refused for lack of room is tried
+// again when there is some, after a period at the earliest and without any report until then; of
+// several, the first that fits.
 func TestRefusedStaticPodIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	eachOutcast(t, func(o *outcasts, pause func(time.Duration, ...*v1.Pod)) {

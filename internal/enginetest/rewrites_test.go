@@ -30,9 +30,9 @@ const rewrites = 200
 // perNode is how many manifests share an engine.
 const perNode = 100
 
-// TestRewrites: edge cases 9 and 10, SI2, SI10. Manifests are written, half-written,
-// renamed, deleted and restored at random while their pods terminate. In the end the
-// last manifest runs, and never did two generations of one pod at once.
+// TestRewrites: edge cases 9 and 10, SI2, SI10. Manifests are written, half-written, renamed,
+// deleted and restored at random while their pods terminate. In the end, each last manifest runs,
+// and two generations of one pod have never run at once.
 func TestRewrites(t *testing.T) {
 	t.Parallel()
 	total := rewrites
@@ -185,7 +185,7 @@ func (m *manifest) text(image string) []byte {
 	return []byte(fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata:\n  name: %s\nspec:\n  terminationGracePeriodSeconds: 3\n  containers:\n  - name: main\n    image: %s\n", m.name, image))
 }
 
-// compare tells a pod of which something else runs than its last manifest.
+// compare reports a pod that runs something other than its last manifest.
 func (s *singles) compare(last []generation) error {
 	containers, err := s.ListContainers(context.Background(), &runtimeapi.ContainerFilter{
 		State: &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING},

@@ -99,7 +99,7 @@ func (r *rig) set(pods ...*v1.Pod) {
 	}
 }
 
-// imprecision is how late within may see that a check succeeds.
+// imprecision bounds how late within may notice that a check succeeds.
 const imprecision = 250 * time.Millisecond
 
 // within waits in virtual time until check succeeds; after limit it fails. Looks cost real
@@ -152,7 +152,7 @@ func (r *rig) phase(uid types.UID, want v1.PodPhase, limit time.Duration) time.D
 	})
 }
 
-// problems joins what waits longer than it should; nil if all is well.
+// problems joins what has been waiting too long; nil if all is well.
 func (r *rig) problems() error {
 	var all []error
 	for _, p := range r.engine.Problems() {
@@ -299,7 +299,7 @@ func (h *history) forgotten(uid types.UID) v1.PodPhase {
 	return h.gone[uid]
 }
 
-// finished reports whether the sink heard that nothing more will come of a pod.
+// finished reports whether the sink was told that the pod is finished.
 func (h *history) finished(uid types.UID) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -51,8 +51,8 @@ func TestHungPodDelaysNoOther(t *testing.T) {
 	})
 }
 
-// TestEngineStartsWithoutRuntime: edge case 24. An engine starts without its runtime, says so, and goes on when
-// it comes; a deletion in between is not lost.
+// TestEngineStartsWithoutRuntime: edge case 24. An engine starts without its runtime, says so, and
+// continues when the runtime comes; a deletion in between is not lost.
 func TestEngineStartsWithoutRuntime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := fake.New(fake.Options{})

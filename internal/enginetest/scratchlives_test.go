@@ -29,8 +29,8 @@ func TestEmptyDirBelongsToOneLife(t *testing.T) {
 	}
 }
 
-// wantAgain kills the agent so many quarters of a second after the removal; -1: the pod is removed and
-// wanted again while no agent runs.
+// wantAgain kills the agent this many quarters of a second after the removal; -1: the pod is
+// removed and wanted again while no agent is running.
 func wantAgain(t *testing.T, at int) {
 	n := newHost(t, byContainer(map[string]fake.Script{"main": {OnTERM: fake.Exit{After: 2 * time.Second, Code: 4}}}))
 	for _, m := range []fake.Method{fake.RemoveContainer, fake.StopPodSandbox, fake.RemovePodSandbox} {

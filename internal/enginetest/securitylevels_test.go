@@ -27,8 +27,8 @@ func restricted(p *v1.Pod) *v1.Pod {
 	return p
 }
 
-// TestRestrictedLevel: PS1. At the level restricted a pod runs that gives up what the level asks for,
-// and no other: its refusal names each field, once, over a restart too.
+// TestRestrictedLevel: PS1. At the level restricted, a pod runs only if it gives up what the level
+// demands: otherwise its refusal names each field, once, even over a restart.
 func TestRestrictedLevel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt, root := fake.New(fake.Options{}), t.TempDir()
@@ -70,9 +70,9 @@ func TestRestrictedLevel(t *testing.T) {
 	})
 }
 
-// TestPodSecurityAmongHandlers: PS1, PS5. A level among the handlers of the node is for the pods of
-// every source: what it refuses stays refused over a restart, what it admitted runs on, and no change
-// makes a pod what it forbids, also one made while no agent runs.
+// TestPodSecurityAmongHandlers: PS1, PS5. A level among the node's handlers applies to the pods of
+// every source: what it refuses stays refused over a restart, what it admitted continues to run,
+// and no change makes a pod what the level forbids, not even one made while no agent runs.
 func TestPodSecurityAmongHandlers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt, root := fake.New(fake.Options{}), t.TempDir()

@@ -56,7 +56,7 @@ func TestHostIPsFollowTheNode(t *testing.T) {
 }
 
 // TestAllocatableFollowsTheNode: SN2. What the node has for pods counts when a pod or a resize is
-// judged. Less than what pods have stops none of them.
+// judged. If it becomes less than what pods have, none of them is stopped.
 func TestAllocatableFollowsTheNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var cpu atomic.Value

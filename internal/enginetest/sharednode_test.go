@@ -17,9 +17,9 @@ import (
 	"github.com/podwright/podwright/runtime/fake"
 )
 
-// TestSharedLogFolderIsRefused: ND8: two engines that write their logs into one folder would each
-// take the other's for those of gone pods. The second one says so and does not run; on
-// a folder of its own it does, and touches nothing of the first one's pods.
+// TestSharedLogFolderIsRefused: ND8: if two engines wrote their logs into one folder, each would
+// take the other's logs for those of gone pods. The second engine says so and does not run; with
+// its own folder it does, and touches nothing of the first one's pods.
 func TestSharedLogFolderIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt, logs := fake.New(fake.Options{WriteLogs: true}), t.TempDir()
@@ -47,9 +47,9 @@ func TestSharedLogFolderIsRefused(t *testing.T) {
 	})
 }
 
-// TestTotalLimitLosesNoEnd: cleanup edge case 20, CG4, CG9, HI8: a limit for all of the
-// node costs pods the last records of their containers, and no more than that: what was
-// to run once is not run again, and the statuses tell how all of them ended.
+// TestTotalLimitLosesNoEnd: cleanup edge case 20, CG4, CG9, HI8: a limit for the whole node costs
+// pods the last records of their containers, and nothing else: what should run once does not run
+// again, and the statuses show how all of them ended.
 func TestTotalLimitLosesNoEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

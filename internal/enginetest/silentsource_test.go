@@ -57,8 +57,8 @@ func TestSilentSourceRunsFromMemory(t *testing.T) {
 	})
 }
 
-// TestAnswerBeatsMemory: what a source does not name is never started from memory,
-// not by this agent and not by the next one, which its source leaves alone.
+// TestAnswerBeatsMemory: what a source does not name is never started from memory, neither by this
+// agent nor by the next one, whose source does not answer.
 func TestAnswerBeatsMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := remembering(t)

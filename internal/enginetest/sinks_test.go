@@ -17,8 +17,8 @@ import (
 	"github.com/podwright/podwright/status"
 )
 
-// TestSinksDecideNothing: IN10. The same history of jobs and servers, removed and restored,
-// also over an agent's death, starts the same containers with any sink.
+// TestSinksDecideNothing: IN10. The same history of jobs and servers, removed and restored, even
+// across an agent's death, starts the same containers with every sink.
 func TestSinksDecideNothing(t *testing.T) {
 	t.Parallel()
 	const n = 8
@@ -77,7 +77,7 @@ func jobsRemovedAndRestored(t *testing.T, n int, to []status.StatusSink) map[typ
 		container string
 		policy    v1.RestartPolicy
 	}{{"job", v1.RestartPolicyNever}, {"job", v1.RestartPolicyOnFailure}, {"server", v1.RestartPolicyAlways}, {"fail", v1.RestartPolicyNever}}
-	// Of the two that want one port the second is refused, until the first has gone.
+	// Of the two pods that want one port, the second is refused until the first has gone.
 	port := func(name string) *v1.Pod {
 		p := withPolicy(newPod(name, "job"), v1.RestartPolicyNever)
 		p.Spec.Containers[0].Ports = []v1.ContainerPort{{HostPort: 8080, ContainerPort: 80}}

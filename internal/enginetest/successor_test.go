@@ -17,9 +17,9 @@ import (
 	"github.com/podwright/podwright/syncloop/mirror"
 )
 
-// TestSuccessorOfAForceDeletedPod: KT8, KS6. A pod that an API forgets at once, with grace 0, stops with the
-// grace of its spec and leaves nothing. Its successor of the same name, from the same answer or a later one,
-// starts once and is never touched for it; so it is if the agent is killed between the two.
+// TestSuccessorOfAForceDeletedPod: KT8, KS6. A pod that an API forgets at once, with grace 0, stops
+// with the grace of its spec and leaves nothing. Its successor with the same name, from the same answer
+// or a later one, starts once and is not affected, even if the agent is killed between the two.
 func TestSuccessorOfAForceDeletedPod(t *testing.T) {
 	for _, when := range []string{"in one answer", "later", "after kill -9", "while it stops, after kill -9"} {
 		t.Run(when, func(t *testing.T) {
@@ -71,7 +71,7 @@ func TestSuccessorOfAForceDeletedPod(t *testing.T) {
 				if n := starts(h.rt, next.UID); n != 1 || h.rt.Running(next.UID, "main") != 1 {
 					t.Errorf("KT8: the successor was started %d times", n)
 				}
-				// A status that is newer than one that was not sent yet takes its place.
+				// A newer status replaces one that has not been sent yet.
 				if phases, _ := r.sink.of(next.UID); len(phases) == 0 || slices.ContainsFunc(phases[:len(phases)-1], func(p v1.PodPhase) bool { return p != v1.PodPending }) || phases[len(phases)-1] != v1.PodRunning {
 					t.Errorf("KT8: the successor went through %v", phases)
 				}

@@ -26,8 +26,8 @@ func countingSyncs(n *atomic.Int64) func(*podwright.Config) {
 }
 
 // TestOnlyProbeNewsLeadsToSyncs: PR1-PR4, edge cases 26 and 28. A liveness success leads to no
-// sync, its failure does; readiness is written at once and its last word counts however
-// fast it changes; startup opens the way for the others. Of a removed pod nothing is heard.
+// sync, but its failure does; readiness is written at once, and its last value counts however fast
+// it changes; startup unblocks the others. A removed pod produces no more results.
 func TestOnlyProbeNewsLeadsToSyncs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var syncs atomic.Int64

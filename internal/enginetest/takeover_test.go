@@ -46,8 +46,8 @@ type stronger struct{ *source.Channel }
 // Precedence is above that of all others.
 func (stronger) Precedence() syncloop.Precedence { return syncloop.PrecedenceInProcess + 1 }
 
-// takeOver has a second source take the place of a pod with one of this UID and give it
-// back. The agent is killed as killed says.
+// takeOver makes a second source replace a pod by one with this UID and then give the place back.
+// killed says when the agent is killed.
 func takeOver(t *testing.T, policy v1.RestartPolicy, other types.UID, killed string) {
 	n := newHost(t, byContainer(map[string]fake.Script{"slow": {OnTERM: fake.Exit{After: 3 * time.Second, Code: 143}}}))
 	var strong *source.Channel

@@ -51,9 +51,9 @@ func privileged(p *v1.Pod) *v1.Pod {
 	return p
 }
 
-// TestTenantGetsWhatItsPolicySays: PS1, PS4. Of a tenant's hundred pods those run that its policy
-// allows, the others are Failed with the reason, and the operator's ten run beside them; the
-// verdicts hold over a restart, on which no pod is judged again.
+// TestTenantGetsWhatItsPolicySays: PS1, PS4. Of a tenant's hundred pods, those that its policy
+// allows run, and the others are Failed with the reason; the operator's ten run beside them. The
+// verdicts hold over a restart, at which no pod is judged again.
 func TestTenantGetsWhatItsPolicySays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt, root := fake.New(fake.Options{}), t.TempDir()
@@ -108,8 +108,8 @@ func TestTenantGetsWhatItsPolicySays(t *testing.T) {
 	})
 }
 
-// TestUIDIsNotStolen: PS6. A tenant gets neither the UID of a pod that runs, nor before its owner
-// has spoken after a restart, nor while the pod still stops; it gets it when nothing is left.
+// TestUIDIsNotStolen: PS6. A tenant does not get the UID of a pod that runs, not before the UID's owner has
+// answered after a restart, and not while the pod is still stopping; it gets it when nothing is left.
 func TestUIDIsNotStolen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt, root := fake.New(fake.Options{Script: func(fake.Launch) fake.Script { return fake.Script{IgnoreTERM: true} }}), t.TempDir()
@@ -230,9 +230,9 @@ func TestNoFileTakesTheUIDOfAnother(t *testing.T) {
 	}
 }
 
-// TestOwnUIDsCannotBeChosen: PS8. A tenant that claims the UID of an operator's pod gets another
-// one, the same after a restart, when its pod runs on; on another node it is another. The key is
-// the agent's alone, and a damaged one is told.
+// TestOwnUIDsCannotBeChosen: PS8. A tenant that claims the UID of an operator's pod gets a
+// different one, which is the same after a restart, when its pod continues; on another node it
+// differs. Only the agent can read the key, and a damaged key is reported.
 func TestOwnUIDsCannotBeChosen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt, root := fake.New(fake.Options{}), t.TempDir()

@@ -83,8 +83,8 @@ func TestTenantRunsNoMoreThanItsNumber(t *testing.T) {
 	}
 }
 
-// TestTenantThatWaitsKeepsNoOtherOut: IN6. Pods of a tenant that wait for others of it to stop keep no
-// room of the node from the pods of others meanwhile.
+// TestTenantThatWaitsKeepsNoOtherOut: IN6. Pods of a tenant that wait for its other pods to stop do
+// not take room on the node from other tenants' pods meanwhile.
 func TestTenantThatWaitsKeepsNoOtherOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := fake.New(fake.Options{Script: func(l fake.Launch) fake.Script {

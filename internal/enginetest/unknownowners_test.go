@@ -15,8 +15,8 @@ import (
 	"github.com/podwright/podwright/syncloop/source"
 )
 
-// TestNoUIDIsGivenAwayUnread: PS6. While the records have not been read, because the disk does not
-// answer, no source gets a UID: a tenant that speaks first does not have that of a pod that runs.
+// TestNoUIDIsGivenAwayUnread: PS6. While the records have not been read because the disk does not
+// answer, no source gets a UID: a tenant that answers first does not get that of a running pod.
 func TestNoUIDIsGivenAwayUnread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt, root, disk := fake.New(fake.Options{}), t.TempDir(), &checkpointtest.Disk{}
@@ -96,9 +96,9 @@ func TestUIDWaitsForASourceThatIsAdded(t *testing.T) {
 	}
 }
 
-// TestPodsOfASourceThatIsGone: PS6, AD5. Pods of a source that has another name after a restart go on
-// once every source has spoken, judged by the policy of that name; the verdict of another source
-// admits none.
+// TestPodsOfASourceThatIsGone: PS6, AD5. Pods of a source that has another name after a restart
+// continue once every source has answered, judged by the policy of that name; the verdict of
+// another source admits none.
 func TestPodsOfASourceThatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt, root := fake.New(fake.Options{}), t.TempDir()

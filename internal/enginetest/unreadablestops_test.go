@@ -14,10 +14,10 @@ import (
 	"github.com/podwright/podwright/runtime/fake"
 )
 
-// TestUnreadablePodIsToldToStop: IN1, IN2, podworkers.md V8. The runtime does not say what it has of
-// a pod, by no answer or by errors, and lists its container as running. Removed, it is told to
-// stop all the same, with its own grace, in this process or in the next. Its end waits until
-// it can be read, and tells how it ended.
+// TestUnreadablePodIsToldToStop: IN1, IN2, podworkers.md V8. The runtime lists a pod's container as
+// running but gives no details of the pod, by not answering or with errors. When removed, the pod
+// is still told to stop, with its own grace, in this process or the next. Its end waits until the
+// pod can be read, and shows how it ended.
 func TestUnreadablePodIsToldToStop(t *testing.T) {
 	for name, effect := range map[string]fake.Effect{"hangs": {Hang: true}, "fails": {Err: errors.New("broken metadata")}} {
 		for _, method := range []fake.Method{fake.ContainerStatus, fake.PodSandboxStatus} {

@@ -67,8 +67,8 @@ func (s *tellings) summary(uid types.UID) []string {
 }
 
 // TestRunningPodIsNeverToldAsEndedUnread: RT2, pleg.md C2. The manifests of 20 pods are removed
-// while no agent runs. The next agent reads their containers late: until it has, it makes
-// nothing of what it does not know.
+// while no agent runs. The next agent is late to read their containers: until it has, it concludes
+// nothing from what it does not know.
 func TestRunningPodIsNeverToldAsEndedUnread(t *testing.T) {
 	t.Parallel()
 	on := func(times int, e fake.Effect) fake.Fault {
@@ -113,9 +113,9 @@ func TestRunningPodIsNeverToldAsEndedUnread(t *testing.T) {
 	}
 }
 
-// TestFinishedPodIsNotToldAgainWhileItsSourceDeletesIt: RT2, CK4. A pod is finished, and its source still
-// names it as being deleted, as an API does until it has taken the end. Agents that start
-// then tell nothing else of it, also once the source has dropped it.
+// TestFinishedPodIsNotToldAgainWhileItsSourceDeletesIt: RT2, CK4. A pod is finished, and its source
+// still names it as being deleted, as an API does until it has taken the end. Agents that start
+// then send nothing different about it, even after the source has dropped it.
 func TestFinishedPodIsNotToldAgainWhileItsSourceDeletesIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHost(t, byContainer(map[string]fake.Script{"main": {OnTERM: fake.Exit{After: 2 * time.Second, Code: 4}}}))

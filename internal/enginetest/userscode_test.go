@@ -35,8 +35,8 @@ type trouble struct {
 	how  string
 	well atomic.Bool
 	hung chan struct{}
-	// open counts the calls that hang at this moment by what they are about, most how many
-	// of one did at once.
+	// open counts the calls that hang right now by what they are about, most is the maximum for one
+	// subject at once.
 	mu   sync.Mutex
 	open map[string]int
 	most int
@@ -193,7 +193,7 @@ type userCode struct {
 	// code is called when the pod goes.
 	named map[string]string
 	late  bool
-	// starts: the bad pod runs in spite of the trouble; ends: it goes in spite of it.
+	// starts: the bad pod runs in spite of the trouble; ends: it is removed in spite of it.
 	starts, ends map[string]bool
 }
 
@@ -368,9 +368,9 @@ func (calmNode) Pod(context.Context, *v1.Pod, eviction.Signal) (eviction.Usage, 
 }
 
 // TestUsersCodeIsContained: IN6. A function of the program that embeds the engine panics, hangs
-// without regard to its context, or returns nil or nonsense, for one pod or for all. Twenty
-// good pods beside run, and end; the trouble is named while it lasts; the bad pod gets on
-// once the function is well. No more than one call for the pod hangs at a time.
+// regardless of its context, or returns nil or nonsense, for one pod or for all. Twenty good pods
+// run beside it, and end; the trouble is named while it lasts; the bad pod continues once the
+// function is well. No more than one call for the pod hangs at a time.
 func TestUsersCodeIsContained(t *testing.T) {
 	t.Parallel()
 	for _, code := range usersCode() {

@@ -15,7 +15,7 @@ import (
 	"github.com/podwright/podwright/runtime/fake"
 )
 
-// objectsLater are config maps and secrets that exist from some time on.
+// objectsLater are config maps and secrets that exist from a certain time on.
 type objectsLater struct {
 	mu     sync.Mutex
 	exist  bool
@@ -57,8 +57,8 @@ func waitingPod(i int) *v1.Pod {
 	return pod
 }
 
-// comes has the objects that pods have waited for exist, tells the engine or does not, and
-// checks that all pods run as soon as that allows.
+// comes makes the objects that pods have waited for exist, tells the engine or does not, and checks
+// that all pods run as soon as that allows.
 func (r *rig) comes(o *objectsLater, told bool, pods []*v1.Pod) {
 	r.t.Helper()
 	o.mu.Lock()

@@ -68,9 +68,9 @@ func (w *table) agrees(r *rig) error {
 	return nil
 }
 
-// TestWatch: WA1: 100 pods come, change and go under two readers, one of which is slow, on a runtime that hangs for one
-// pod. Both end up with the truth, and no pod waits for them. The next agent's
-// reader begins with what there is.
+// TestWatch: WA1: 100 pods come, change and go under two readers, one of which is slow, on a
+// runtime that hangs for one pod. Both end up with the truth, and no pod waits for them. The next
+// agent's reader begins with what exists.
 func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t, fake.New(fake.Options{}))
