@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Delay returns the delay after n failures in a row: first after one, twice as
-// long after each further one, at most longest. It is zero for n < 1.
+// Delay returns the delay after n failures in a row: first after one failure, doubling with each
+// further one, at most longest. It is zero for n < 1.
 func Delay(first, longest time.Duration, n int) time.Duration { return Grow(first, longest, 2, n) }
 
 // Next returns the delay that follows previous: first after zero, otherwise twice
@@ -18,7 +18,7 @@ func Next(first, longest, previous time.Duration) time.Duration {
 	return min(max(Delay(previous, longest, 2), first), longest)
 }
 
-// Grow is [Delay] with another factor than two. A factor below one counts as one.
+// Grow is [Delay] with a factor other than two. A factor below one counts as one.
 func Grow(first, longest time.Duration, factor float64, n int) time.Duration {
 	if n < 1 {
 		return 0

@@ -9,8 +9,8 @@ import (
 // reminder is the time between two lines about one failure.
 const reminder = 30 * time.Second
 
-// Complaint is what was said of one activity so far. The zero value is ready. It is
-// not safe for concurrent use: the activity's goroutine owns it.
+// Complaint is what has been logged about one activity so far. The zero value is ready. It is not
+// safe for concurrent use: the activity's goroutine owns it.
 type Complaint struct {
 	text   string
 	said   time.Time
@@ -18,8 +18,8 @@ type Complaint struct {
 	silent int
 }
 
-// Note takes the outcome of an attempt at now, and logs what is worth a line: failed
-// with the error, with the attempts since the last line, or works once it is over.
+// Note takes the outcome of an attempt at now, and logs what is worth a line: failed, with the
+// error and the number of attempts since the last line, or works once the failure is over.
 func (c *Complaint) Note(log logr.Logger, now time.Time, err error, failed, works string) {
 	switch {
 	case err == nil && c.text == "":

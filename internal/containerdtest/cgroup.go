@@ -70,12 +70,12 @@ func (c Cgroup) Above(name string) (Cgroup, error) {
 	return out, nil
 }
 
-// Settings are the settings of a cgroup in the units of version 1. Zero means that it does not
-// matter, -1 that there is no limit.
+// Settings are the settings of a cgroup in the units of version 1. Zero means that the setting does
+// not matter, -1 that there is no limit.
 type Settings struct{ CPUShares, CPUQuota, Memory int64 }
 
-// Differences returns in what the cgroup is not as wanted. Runtimes turn shares into the weight
-// of version 2 by one of two formulas; the result of either is as wanted.
+// Differences returns how the cgroup differs from want. Runtimes convert shares into the weight of
+// version 2 by one of two formulas; it accepts the result of either.
 func (c Cgroup) Differences(want Settings) error {
 	folder, unified := c.folders[""]
 	var problems []error
@@ -117,7 +117,7 @@ func (c Cgroup) Differences(want Settings) error {
 	return errors.Join(problems...)
 }
 
-// SetMemory limits the memory of the cgroup to so many bytes.
+// SetMemory limits the memory of the cgroup to this many bytes.
 func (c Cgroup) SetMemory(limit int64) error {
 	file := filepath.Join(c.folders["memory"], "memory.limit_in_bytes")
 	if folder, unified := c.folders[""]; unified {
@@ -149,7 +149,7 @@ func cgroupNamed(root, name string) (Cgroup, error) {
 	return c, err
 }
 
-// Children returns the names of the cgroups right below that begin with a prefix, sorted.
+// Children returns the names of the cgroups directly below that begin with a prefix, sorted.
 func (c Cgroup) Children(prefix string) ([]string, error) {
 	var out []string
 	for _, folder := range c.folders {
@@ -170,7 +170,7 @@ func (c Cgroup) Children(prefix string) ([]string, error) {
 	return slices.Compact(out), nil
 }
 
-// The range of shares, and of the weights that take their place.
+// The range of shares, and of the weights that replace them.
 const (
 	minShares, maxShares = 2, 262144
 	minWeight, maxWeight = 1, 10000
@@ -181,8 +181,8 @@ func linearWeight(shares int64) int64 {
 	return minWeight + (shares-minShares)*(maxWeight-minWeight)/(maxShares-minShares)
 }
 
-// logarithmicWeight turns 1024 shares into 100, the weight of a cgroup that has no other: newer
-// runtimes do so.
+// logarithmicWeight turns 1024 shares into 100, the default weight of a cgroup, as newer runtimes
+// do.
 func logarithmicWeight(shares int64) int64 {
 	switch {
 	case shares <= minShares:

@@ -27,8 +27,8 @@ func (i *Instance) cleanup() {
 			i.tb.Logf("containerdtest: end of the log of containerd:\n%s", i.process.logTail())
 		}
 		if i.process.running() {
-			// The polite way runs the CNI teardown; whatever it leaves, the
-			// rough way below removes, so its errors do not matter.
+			// The polite way runs the CNI teardown; the rough way below removes whatever is left,
+			// so errors here do not matter.
 			_ = removeSandboxes(ctx, i.Endpoint)
 		}
 		if err := i.process.stop(); err != nil {
@@ -66,9 +66,9 @@ func removeSandboxes(ctx context.Context, endpoint string) error {
 	return errors.Join(errs...)
 }
 
-// removeLeftovers removes everything an instance may have left on the machine,
-// whatever state it was in: processes, mounts, sockets, cgroups, the network,
-// the folder. It goes by the instance's own paths and names only.
+// removeLeftovers removes everything that an instance may have left on the machine, in whatever
+// state: processes, mounts, sockets, cgroups, the network, the folder. It relies only on the
+// instance's own paths and names.
 func removeLeftovers(ctx context.Context, l layout, s *slot, t *tools) error {
 	if !filepath.IsAbs(l.root) || !strings.HasPrefix(filepath.Base(l.root), "podwright-") {
 		return fmt.Errorf("%q is not the folder of an instance", l.root)
@@ -103,8 +103,8 @@ func readBundles(l layout) (ids, sockets []string) {
 	return ids, sockets
 }
 
-// shimAddress returns the address of a bundle's shim, "" if there is none. containerd
-// 1.x writes it as it is, 2.x as part of a document.
+// shimAddress returns the address of a bundle's shim, "" if there is none. containerd 1.x writes it
+// in plain text, 2.x as part of a document.
 func shimAddress(bundle string) string {
 	if address, err := os.ReadFile(filepath.Join(bundle, "address")); err == nil {
 		return string(address)
@@ -119,9 +119,9 @@ func shimAddress(bundle string) string {
 	return bootstrap.Address
 }
 
-// killProcesses kills the daemon and the shims whose command lines name files
-// of this instance, and the direct children of these shims (the containers'
-// first processes, whose end takes their process namespaces along).
+// killProcesses kills the daemon and the shims whose command lines name files of this instance, and
+// the direct children of these shims (the containers' first processes, which take their process
+// namespaces down with them).
 func killProcesses(ctx context.Context, l layout) error {
 	processes, err := listProcesses()
 	if err != nil {
@@ -158,7 +158,7 @@ func killProcesses(ctx context.Context, l layout) error {
 	})
 }
 
-// processInfo is what /proc tells about a process.
+// processInfo is what /proc says about a process.
 type processInfo struct {
 	pid, parent int
 	zombie      bool
@@ -221,7 +221,7 @@ func cutLast(s, sep string) (before, after string, found bool) {
 // unmountFrom detaches every mount on and below folder, the last one first.
 func unmountFrom(folder string) error { return unmount(folder, true) }
 
-// unmount detaches every mount below folder, the last one first, and those on it too if itself.
+// unmount detaches every mount below folder, the last one first, and with itself also those on it.
 func unmount(folder string, itself bool) error {
 	content, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -258,9 +258,8 @@ func mountPoints(mountinfo, folder string) []string {
 	return out
 }
 
-// removeCgroups removes the cgroups of containers that were killed without
-// runc, on both cgroup versions. Empty groups cost nothing, so failure does not
-// matter.
+// removeCgroups removes the cgroups of containers that were killed without runc, on both cgroup
+// versions. Empty groups cost nothing, so failures do not matter.
 func removeCgroups(containers []string) {
 	for _, id := range containers {
 		for _, pattern := range []string{"/sys/fs/cgroup/k8s.io/", "/sys/fs/cgroup/*/k8s.io/"} {
@@ -275,8 +274,8 @@ func removeCgroups(containers []string) {
 	}
 }
 
-// removeNetwork removes the bridge and the CNI library's notes about it and
-// about the sandboxes' loopback interfaces.
+// removeNetwork removes the bridge, and the CNI library's records of it and of the sandboxes'
+// loopback interfaces.
 func removeNetwork(ctx context.Context, s *slot, t *tools, containers []string) error {
 	const folder = "/var/lib/cni/results/"
 	notes, err := filepath.Glob(folder + s.network() + "-*")

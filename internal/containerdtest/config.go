@@ -29,12 +29,12 @@ func (l layout) bundles() string {
 	return filepath.Join(l.state(), "io.containerd.runtime.v2.task", "k8s.io")
 }
 
-// maxSocketPath is what fits into a unix socket address, final zero included.
+// maxSocketPath is the longest path that fits into a unix socket address, without the final zero.
 const maxSocketPath = 107
 
-// mount puts the instance on a file system of its own, in memory: containerd
-// starts faster without a disk to wait for, and nothing but the instance changes
-// the usage it reports. The memory is used as it is filled.
+// mount puts the instance on its own file system in memory: containerd starts faster without
+// waiting for a disk, and only the instance changes the usage that it reports. Memory is used only
+// as it fills up.
 func (l layout) mount() error {
 	if err := unix.Mount("podwright-test", l.root, "tmpfs", 0, "size=2g,mode=0711"); err != nil {
 		return fmt.Errorf("mount a tmpfs on %s: %w", l.root, err)
@@ -68,9 +68,9 @@ func (l layout) write(s *slot, t *tools) error {
 	return os.WriteFile(conflist, []byte(cni.Network{Name: s.network(), Bridge: s.bridge(), Leases: l.ipam(), Subnet: s.subnet()}.Conflist()), 0o600)
 }
 
-// containerdConfig is written by hand, as a TOML library would be a dependency
-// for one page of text. Version 2 is read by containerd 1.5 and later, 2.x included.
-// Plugins that probe for kernel modules or write outside the folder are off.
+// containerdConfig is written by hand, because a TOML library would be a dependency for one page of
+// text. containerd 1.5 and later, including 2.x, read version 2. Plugins that probe for kernel
+// modules or write outside the folder are off.
 func (l layout) containerdConfig(snapshotter string) string {
 	const cri = `plugins."io.containerd.grpc.v1.cri"`
 	return strings.Join([]string{

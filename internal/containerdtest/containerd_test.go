@@ -185,7 +185,7 @@ func TestContainerdPowerCut(t *testing.T) {
 	requireNothingLeft(t, l)
 }
 
-// A killed test run cleans up nothing; whoever takes its slot does.
+// A killed test run cleans up nothing; the next holder of its slot does.
 func TestContainerdLeftoversOfAKilledRun(t *testing.T) {
 	requirePrivate(t)
 	tools, err := thisMachine().find()
@@ -215,8 +215,8 @@ func TestContainerdLeftoversOfAKilledRun(t *testing.T) {
 	<-dead.process.ended
 }
 
-// A runtime that runs already is used as it is. An image that it lacks it pulls from the
-// test, which removes it again (RT10).
+// A runtime that is already running is used as it is. An image that it lacks is pulled from the
+// test, which removes it afterwards (RT10).
 func TestContainerdForeign(t *testing.T) {
 	requirePrivate(t)
 	private := Start(t)

@@ -22,9 +22,9 @@ const (
 	// running CRI runtime instead of a private containerd.
 	EndpointVariable = "CONTAINER_RUNTIME_ENDPOINT"
 
-	// ProgramsVariable names the environment variable with the folder of another
-	// containerd than the machine's: containerd, ctr and containerd-shim-runc-v2, and
-	// runc if it is not to be the machine's. Private instances run these.
+	// ProgramsVariable names the environment variable with the folder of a containerd other than
+	// the machine's: it holds containerd, ctr and containerd-shim-runc-v2, and runc unless the
+	// machine's should be used. Private instances run these.
 	ProgramsVariable = "PODWRIGHT_CONTAINERD"
 
 	// Image is the test image: busybox with all applets in /bin, run as root,
@@ -43,24 +43,23 @@ var (
 	cleanupTimeout = patience.Of(40 * time.Second)
 )
 
-// Instance is a CRI runtime for tests. Its fields do not change; its methods
-// may be called from one goroutine at a time and end the test on failure, so
-// that goroutine must be the test's. Methods that only a private runtime has skip
-// the test on another.
+// Instance is a CRI runtime for tests. Its fields do not change. Its methods may be called by one
+// goroutine at a time; because they end the test on failure, that must be the test's goroutine.
+// Methods that need a private runtime skip the test on any other.
 type Instance struct {
 	// Endpoint is the CRI socket, "unix:///…".
 	Endpoint string
-	// Image is the name of an image that is present: [Image], or one like it that a foreign
+	// Image is the name of an image that is present: [Image], or a similar one that a foreign
 	// runtime pulled for this test.
 	Image string
 	// Root is the instance's folder, removed at the end of the test. Tests may
 	// put files there. With a foreign runtime it is a plain temporary folder.
 	Root string
-	// Private is false if the runtime is the one of [EndpointVariable]: then
-	// other pods may live in it, and it cannot be killed.
+	// Private is false if the runtime is that of [EndpointVariable]: then other pods may live in
+	// it, and it cannot be killed.
 	Private bool
 
-	// before are the sandboxes and containers that were there when the test began.
+	// before holds the sandboxes and containers that existed when the test began.
 	before  []string
 	tb      testing.TB
 	tools   *tools
@@ -69,11 +68,10 @@ type Instance struct {
 	process *process
 }
 
-// Start gives tb a runtime that is ready to run pods and has [Image]. Unless
-// [EndpointVariable] is set it starts a private containerd, which ends with the
-// test: everything that still runs in it is killed, and its folder, mounts,
-// network interfaces and cgroups are removed. If that is not possible here the
-// test fails with a list of what is missing.
+// Start gives tb a runtime that is ready to run pods and has [Image]. Unless [EndpointVariable] is
+// set, it starts a private containerd, which ends with the test: everything that still runs in it
+// is killed, and its folder, mounts, network interfaces and cgroups are removed. If this machine
+// cannot run one, the test fails with a list of what is missing.
 func Start(tb testing.TB) *Instance {
 	tb.Helper()
 	if endpoint := os.Getenv(EndpointVariable); endpoint != "" {
@@ -94,7 +92,7 @@ func Start(tb testing.TB) *Instance {
 	return i
 }
 
-// newInstance reserves a place and lays out the files. Nothing runs yet.
+// newInstance reserves a slot and lays out the files. Nothing runs yet.
 func newInstance(tb testing.TB, t *tools) (*Instance, error) {
 	s, leftover, err := takeSlot(slotsFolder)
 	if err != nil {
@@ -128,7 +126,7 @@ func newInstance(tb testing.TB, t *tools) (*Instance, error) {
 	}, nil
 }
 
-// start brings containerd up and, at the same time, makes the images.
+// start brings containerd up and, at the same time, builds the images.
 func (i *Instance) start(ctx context.Context) error {
 	var (
 		wg       sync.WaitGroup
@@ -168,8 +166,8 @@ func (i *Instance) Kill9() {
 	}
 }
 
-// Restart starts the daemon again, stopping it in order before if it runs, and
-// returns when it is ready. Containers keep running.
+// Restart starts the daemon again, after an orderly stop if it is running, and returns when it is
+// ready. Containers keep running.
 func (i *Instance) Restart() {
 	i.tb.Helper()
 	i.mustBePrivate("Restart")
@@ -188,8 +186,7 @@ func (i *Instance) PID() int {
 	return i.process.command.Process.Pid
 }
 
-// Ctr runs ctr, containerd's own client, in the namespace of CRI and returns
-// its standard output.
+// Ctr runs ctr, containerd's own client, in the CRI namespace and returns its standard output.
 func (i *Instance) Ctr(args ...string) string {
 	i.tb.Helper()
 	i.mustBePrivate("Ctr")
@@ -213,8 +210,8 @@ func (i *Instance) Log() string {
 	return string(content)
 }
 
-// AddImage makes an image that is like [Image] but for size bytes that no other image
-// has, so that removing it frees them, and imports it under this name.
+// AddImage creates an image like [Image] plus size bytes that no other image has, so that removing
+// it frees them, and imports it under this name.
 func (i *Instance) AddImage(reference string, size int) {
 	i.tb.Helper()
 	i.mustBePrivate("AddImage")
@@ -223,7 +220,7 @@ func (i *Instance) AddImage(reference string, size int) {
 		i.tb.Fatalf("containerdtest: %v", err)
 	}
 	img := busyboxImage(reference, busybox, []string{"sh", "sleep"})
-	// From a seed, as equal layers would be stored once.
+	// From a seed, because equal layers would be stored only once.
 	seed := sha256.Sum256([]byte(reference))
 	filler := make([]byte, size)
 	_, _ = rand.NewChaCha8(seed).Read(filler) // never fails
@@ -239,8 +236,8 @@ func (i *Instance) AddImage(reference string, size int) {
 	i.Ctr("images", "import", archive)
 }
 
-// Shrink makes the file system the instance is on as small as size bytes, which must
-// be more than is used.
+// Shrink reduces the file system of the instance to size bytes, which must be more than what is
+// used.
 func (i *Instance) Shrink(size int64) {
 	i.tb.Helper()
 	i.mustBePrivate("Shrink")
@@ -254,9 +251,8 @@ func (i *Instance) mustBePrivate(method string) {
 	i.NeedPrivate(i.tb, "needs "+method)
 }
 
-// buildArchive writes the images into archive; pauseFile is where the pause
-// binary goes. The go tool leaves an up-to-date pauseFile alone, which is much
-// faster than linking it again.
+// buildArchive writes the images into archive and the pause binary to pauseFile. The go tool leaves
+// an up-to-date pauseFile alone, which is much faster than linking it again.
 func buildArchive(ctx context.Context, archive, pauseFile string, t *tools) error {
 	if err := buildPause(ctx, t.goTool, pauseFile); err != nil {
 		return err

@@ -225,8 +225,7 @@ func TestSlots(t *testing.T) {
 
 func fmtBridge(n int) string { return (&slot{number: n}).bridge() }
 
-// A lock file that somebody else wrote must never make the clean-up remove a
-// folder of theirs.
+// A lock file that something else wrote must never make the clean-up remove a folder of theirs.
 func TestRemoveLeftoversRefusesForeignFolders(t *testing.T) {
 	for _, root := range []string{"", "/", "/home", "podwright-1", "/tmp/other"} {
 		if err := removeLeftovers(t.Context(), layout{root}, &slot{}, &tools{}); err == nil {

@@ -45,10 +45,10 @@ func (i *Instance) prepareForeign() error {
 	return nil
 }
 
-// pullForeign lets the runtime pull the image from a registry that the test serves, and
-// removes it, with the pods that use it, when the test is over. Each test has an image of its
-// own: packages use the runtime at the same time, and some runtimes remove every name of an
-// image together.
+// pullForeign lets the runtime pull the image from a registry that the test serves; when the test
+// is over, it removes the image and the pods that use it. Each test has its own image, because
+// packages use the runtime at the same time and some runtimes remove all names of an image
+// together.
 func (i *Instance) pullForeign() error {
 	busybox := lookBusybox(i.tb)
 	content, err := os.ReadFile(busybox)
@@ -70,7 +70,7 @@ func (i *Instance) pullForeign() error {
 		return fmt.Errorf("pull %s: %w", i.Image, err)
 	}
 	i.tb.Cleanup(func() {
-		// Volumes that an agent left mounted lie beside the instance's folder.
+		// Volumes that an agent left mounted are beside the instance's folder.
 		mounts := filepath.Dir(i.Root)
 		if err := errors.Join(i.removePods(), i.removeImage(), unmountFrom(mounts)); err != nil {
 			i.tb.Errorf("containerdtest: something of the test stays in the runtime: %v", err)
@@ -91,8 +91,8 @@ func (i *Instance) removeImage() error {
 	})
 }
 
-// removePods removes the pods whose containers are of the image that was pulled: no other user
-// of the runtime has it.
+// removePods removes the pods whose containers use the image that was pulled; other users of the
+// runtime do not have it.
 func (i *Instance) removePods() error {
 	var id string
 	err := i.images(func(ctx context.Context, c runtimeapi.ImageServiceClient) error {
@@ -145,7 +145,7 @@ func imageSpec(reference string) *runtimeapi.ImageSpec {
 	return &runtimeapi.ImageSpec{Image: reference, UserSpecifiedImage: reference}
 }
 
-// images calls f with a client of the runtime's images. It works while the test is cleaned up too.
+// images calls f with a client of the runtime's images. It also works while the test is being cleaned up.
 func (i *Instance) images(f func(context.Context, runtimeapi.ImageServiceClient) error) error {
 	conn, err := dial(i.Endpoint)
 	if err != nil {

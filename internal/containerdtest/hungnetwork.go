@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// HangNetwork makes the network plugin hang in every call about the sandbox of the pod with
-// this name, until release is called or the test ends. Release may be called again.
+// HangNetwork makes the network plugin hang in every call about the sandbox of the pod with this
+// name, until release is called or the test ends. release may be called more than once.
 func (i *Instance) HangNetwork(pod string) (release func()) {
 	i.tb.Helper()
 	i.mustBePrivate("HangNetwork")
@@ -26,8 +26,8 @@ func (i *Instance) HangNetwork(pod string) (release func()) {
 	}
 }
 
-// wrapBridge puts a script in the place of the plugin bridge. It waits while the file hold
-// exists if a call is about this pod, and then does what the plugin does.
+// wrapBridge replaces the plugin bridge by a script. For a call about this pod, the script waits
+// while the file hold exists, and then does what the plugin does.
 func (l layout) wrapBridge(hold, pod, cni string) error {
 	script := strings.Join([]string{
 		`#!/bin/sh`,

@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// file is one entry of an image's only layer.
+// file is one entry of an image's single layer.
 type file struct {
 	// name is the path without leading slash; a trailing slash makes a folder.
 	name    string
@@ -24,7 +24,7 @@ type file struct {
 	link string
 }
 
-// image is what an OCI image is made of here: one layer and a configuration.
+// image is what makes up an OCI image here: one layer and a configuration.
 type image struct {
 	reference  string
 	files      []file
@@ -130,8 +130,8 @@ func assemble(images ...image) (blobs map[string][]byte, manifests []descriptor,
 	return blobs, manifests, nil
 }
 
-// writeArchive writes images as one OCI archive. The same input gives the same
-// bytes: no time or owner of the machine enters it.
+// writeArchive writes images as one OCI archive. The same input gives the same bytes: no times or
+// owners of the machine enter it.
 func writeArchive(w io.Writer, images ...image) error {
 	blobs, manifests, err := assemble(images...)
 	if err != nil {
@@ -153,8 +153,8 @@ func writeArchive(w io.Writer, images ...image) error {
 	return writeTar(w, files)
 }
 
-// add stores the image's blobs and returns the manifest's descriptor under the
-// names containerd and the OCI layout look for.
+// add stores the image's blobs and returns the manifest's descriptor under the names that
+// containerd and the OCI layout look for.
 func (img image) add(add func(mediaType string, content []byte) descriptor) (descriptor, error) {
 	var layer bytes.Buffer
 	if err := writeTar(&layer, img.files); err != nil {

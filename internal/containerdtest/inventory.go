@@ -11,15 +11,14 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Containers returns the IDs of the sandboxes and containers that the runtime has and
-// that were not there when the test began, sorted: the pods of others on the socket are
-// left out.
+// Containers returns the sorted IDs of the sandboxes and containers that the runtime has and that
+// were not there when the test began, so other users' pods on the socket are left out.
 func (i *Instance) Containers() []string {
 	i.tb.Helper()
 	return i.since(i.mustList(nil, nil))
 }
 
-// Running is like Containers, of ready sandboxes and running containers only.
+// Running is like Containers, but only for ready sandboxes and running containers.
 func (i *Instance) Running() []string {
 	i.tb.Helper()
 	return i.since(i.mustList(
@@ -28,8 +27,7 @@ func (i *Instance) Running() []string {
 	))
 }
 
-// PIDOf returns the process ID of the first process of a container, as the runtime's
-// verbose status tells it.
+// PIDOf returns the process ID of a container's first process, from the runtime's verbose status.
 func (i *Instance) PIDOf(container string) int {
 	i.tb.Helper()
 	var info struct {
@@ -51,8 +49,8 @@ func (i *Instance) PIDOf(container string) int {
 	return info.PID
 }
 
-// NeedPrivate skips the test on a runtime that others may use. what is what the test
-// does to it: "kills the runtime".
+// NeedPrivate skips the test on a runtime that others may use. what says what the test does to the
+// runtime, such as "kills the runtime".
 func (i *Instance) NeedPrivate(tb testing.TB, what string) {
 	tb.Helper()
 	if !i.Private {
@@ -60,7 +58,7 @@ func (i *Instance) NeedPrivate(tb testing.TB, what string) {
 	}
 }
 
-// NeedPrivate skips a test before it starts a runtime, as [Instance.NeedPrivate] does afterwards.
+// NeedPrivate skips a test before it starts a runtime; [Instance.NeedPrivate] does so afterwards.
 func NeedPrivate(tb testing.TB, what string) {
 	tb.Helper()
 	if endpoint := os.Getenv(EndpointVariable); endpoint != "" {
@@ -68,7 +66,7 @@ func NeedPrivate(tb testing.TB, what string) {
 	}
 }
 
-// since leaves out what was there when the test began.
+// since removes the IDs that were there when the test began.
 func (i *Instance) since(ids []string) []string {
 	ids = slices.DeleteFunc(ids, func(id string) bool { return slices.Contains(i.before, id) })
 	slices.Sort(ids)
@@ -106,7 +104,7 @@ func (i *Instance) list(sandboxes *runtimeapi.PodSandboxFilter, containers *runt
 	return ids, err
 }
 
-// client calls f with a client of the runtime. It works while the test is cleaned up too.
+// client calls f with a client of the runtime. It also works while the test is being cleaned up.
 func (i *Instance) client(f func(context.Context, runtimeapi.RuntimeServiceClient) error) error {
 	conn, err := dial(i.Endpoint)
 	if err != nil {

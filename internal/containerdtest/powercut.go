@@ -8,8 +8,8 @@ import (
 )
 
 // PowerCut ends the daemon and everything that runs in it at once, and drops what a machine loses with its
-// power: mounts below Root, such as the memory volumes of pods, the daemon's state, sockets, cgroups and the network. Images, containers' records
-// and files stay. [Instance.Restart] starts the daemon as after a boot.
+// power: mounts below Root (such as the memory volumes of pods), the daemon's state, sockets, cgroups and the
+// network. Images, container records and files stay. [Instance.Restart] starts the daemon as after a boot.
 func (i *Instance) PowerCut() {
 	i.tb.Helper()
 	i.mustBePrivate("PowerCut")

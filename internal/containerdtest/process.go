@@ -39,7 +39,7 @@ func startProcess(t *tools, l layout) (*process, error) {
 		ended:   make(chan struct{}),
 	}
 	if t.programs != "" {
-		// The daemon looks for its shim in the PATH.
+		// The daemon looks up its shim in PATH.
 		p.command.Env = append(os.Environ(), "PATH="+t.programs+string(os.PathListSeparator)+os.Getenv("PATH"))
 	}
 	// A file, not a pipe: shims inherit it and outlive the daemon.
@@ -96,10 +96,10 @@ func (p *process) logTail() string {
 // kill ends the daemon with SIGKILL.
 func (p *process) kill() error { return p.signal(syscall.SIGKILL) }
 
-// stop ends the daemon in order; an ended one is fine.
+// stop ends the daemon in an orderly way; a daemon that has already ended is fine.
 func (p *process) stop() error { return p.signal(syscall.SIGTERM) }
 
-// signal sends a signal and waits for the end, at last by force.
+// signal sends a signal, waits for the process to end and finally kills it.
 func (p *process) signal(s syscall.Signal) error {
 	if err := p.command.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("signal containerd: %w", err)
@@ -128,8 +128,7 @@ func (p *process) running() bool {
 	}
 }
 
-// dial connects to a CRI socket. Attempts follow each other quickly, as a
-// daemon that starts is the common case.
+// dial connects to a CRI socket. It retries quickly, because usually the daemon is just starting.
 func dial(endpoint string) (*grpc.ClientConn, error) {
 	return grpc.NewClient(endpoint,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -139,9 +138,8 @@ func dial(endpoint string) (*grpc.ClientConn, error) {
 		}))
 }
 
-// probe waits until the runtime says that it and its network are ready. Runtimes tell
-// other conditions too, such as the use of deprecated features, which keep no pod from
-// running.
+// probe waits until the runtime says that it and its network are ready. Runtimes also report other
+// conditions, such as the use of deprecated features, which do not keep pods from running.
 func probe(ctx context.Context, endpoint string) error {
 	conn, err := dial(endpoint)
 	if err != nil {
@@ -168,8 +166,8 @@ func probe(ctx context.Context, endpoint string) error {
 	})
 }
 
-// poll calls done until it reports true. When ctx ends it returns the last error
-// that done had before, or the context's.
+// poll calls done until it returns true. When ctx ends first, poll returns the last error of done,
+// or that of the context.
 func poll(ctx context.Context, done func() (bool, error)) error {
 	ticker := clock.RealClock{}.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
@@ -193,8 +191,7 @@ func poll(ctx context.Context, done func() (bool, error)) error {
 	}
 }
 
-// run runs a program and returns its standard output. The error holds what it
-// wrote to standard error.
+// run runs a program and returns its standard output. The error includes the standard error output.
 func run(ctx context.Context, program string, args ...string) (string, error) {
 	command := exec.CommandContext(ctx, program, args...)
 	var stdout, stderr bytes.Buffer
@@ -205,8 +202,8 @@ func run(ctx context.Context, program string, args ...string) (string, error) {
 	return stdout.String(), nil
 }
 
-// buildPause compiles the pause binary. Flags of the surrounding test run (the
-// race detector needs cgo) must not reach it.
+// buildPause compiles the pause binary. The flags of the surrounding test run (the race detector
+// needs cgo) must not apply to it.
 func buildPause(ctx context.Context, goTool, output string) error {
 	command := exec.CommandContext(ctx, goTool, "build", "-trimpath", "-ldflags=-s -w", "-o", output, pausePackage)
 	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOOS=linux")
@@ -216,7 +213,7 @@ func buildPause(ctx context.Context, goTool, output string) error {
 	return nil
 }
 
-// listApplets asks busybox what it can do.
+// listApplets asks busybox for its applets.
 func listApplets(ctx context.Context, busybox string) ([]string, error) {
 	out, err := run(ctx, busybox, "--list")
 	if err != nil {

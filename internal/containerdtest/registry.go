@@ -17,14 +17,14 @@ import (
 	"testing"
 )
 
-// RegistryOptions configures a [Registry]. The zero value lets everybody pull.
+// RegistryOptions configures a [Registry]. The zero value lets everyone pull.
 type RegistryOptions struct {
 	// Username and Password, if set, must be given with every request.
 	Username, Password string
-	// Allow, if set, decides instead of these. It is called from the goroutine of each request.
+	// Allow, if set, is used instead of these. It is called from the goroutine of each request.
 	Allow func(username, password string) bool
-	// Bearer makes clients get a token for their password first, as most registries do. A token
-	// is good as long as its password is.
+	// Bearer makes clients first get a token for their password, as most registries do. A token is
+	// valid as long as its password is.
 	Bearer bool
 	// Before, if set, is called before each request is answered, from the
 	// goroutine of that request. It may block; the request's context ends
@@ -164,7 +164,7 @@ func (h *registryHandler) token(w http.ResponseWriter, r *http.Request) {
 	var l login
 	l.username, l.password, _ = r.BasicAuth()
 	switch {
-	case r.Method != http.MethodGet: // clients may try OAuth first
+	case r.Method != http.MethodGet: // clients may first try OAuth
 		http.Error(w, "", http.StatusMethodNotAllowed)
 		return
 	case !h.good(l):
@@ -176,11 +176,11 @@ func (h *registryHandler) token(w http.ResponseWriter, r *http.Request) {
 	h.issued[token] = l
 	h.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
-	// A client that went away is its own business.
+	// It does not matter if the client has gone away.
 	_, _ = fmt.Fprintf(w, `{"token":%q,"expires_in":300}`, token)
 }
 
-// allowed reports whether a request shows what it must.
+// allowed reports whether a request has the required credentials.
 func (h *registryHandler) allowed(r *http.Request) bool {
 	if !h.options.Bearer {
 		var l login
@@ -211,7 +211,7 @@ func (h *registryHandler) blob(w http.ResponseWriter, r *http.Request, digest, m
 	w.Header().Set("Docker-Content-Digest", digest)
 	w.Header().Set("Content-Length", strconv.Itoa(len(content)))
 	if r.Method != http.MethodHead {
-		// A client that went away is its own business.
+		// It does not matter if the client has gone away.
 		_, _ = w.Write(content)
 	}
 }

@@ -13,13 +13,13 @@ import (
 // slotCount bounds the instances on one machine.
 const slotCount = 100
 
-// slotsFolder holds one lock file per slot. It is the same for all users of the
-// machine's network namespace, whatever their TMPDIR.
+// slotsFolder holds one lock file per slot. All users of the machine's network namespace share it,
+// whatever their TMPDIR.
 const slotsFolder = "/run/podwright-containerdtest"
 
-// slot is one of a fixed number of places for an instance. Its number makes
-// bridge name and subnet unique; its lock dies with the process that holds it,
-// so a free lock whose file still names a folder marks a killed run.
+// slot is one of a fixed number of places for an instance. Its number makes the bridge name and
+// subnet unique. Its lock ends with the process that holds it, so a free lock whose file still
+// names a folder marks a killed run.
 type slot struct {
 	number int
 	lock   *os.File
@@ -65,7 +65,7 @@ func (s *slot) claim(root string) error {
 	return err
 }
 
-// release gives the slot back. clean says that nothing is left in it.
+// release gives the slot back. clean says that the slot has no leftovers.
 func (s *slot) release(clean bool) error {
 	var err error
 	if clean {
@@ -84,8 +84,8 @@ func (s *slot) network() string { return fmt.Sprintf("podwright-test-%d", s.numb
 // benchmarks, which no real network uses.
 func (s *slot) subnet() string { return fmt.Sprintf("198.18.%d.0/24", s.number) }
 
-// pause is where the slot's holder builds the pause binary. The file stays for
-// the next holder, see [buildArchive].
+// pause is where the holder of the slot builds the pause binary. The file stays for the next
+// holder; see [buildArchive].
 func (s *slot) pause() string {
 	return strings.TrimSuffix(s.lock.Name(), ".lock") + ".pause"
 }

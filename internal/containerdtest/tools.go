@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 )
 
-// tools are the programs an instance is made of.
+// tools are the programs that an instance needs.
 type tools struct {
 	containerd, ctr, ip, busybox, goTool string
 	// programs is the folder of a containerd that is not the machine's own, or "".
@@ -48,7 +48,7 @@ func (m machine) find() (*tools, error) {
 		}
 		return file
 	}
-	// A mixture of two versions would test neither.
+	// A mix of two versions would test neither.
 	lookOwn := func(name string) string {
 		if m.programs == "" {
 			return look(name, "containerd")

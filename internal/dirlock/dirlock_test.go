@@ -34,7 +34,7 @@ func TestOneHolder(t *testing.T) {
 	}
 }
 
-// Who holds a folder can be asked without harm, and a lock that is free says nothing of its
+// The holder of a folder can be looked up without harm, and a free lock says nothing about its
 // former holder.
 func TestHolder(t *testing.T) {
 	dir := t.TempDir()
@@ -60,8 +60,8 @@ func TestHolder(t *testing.T) {
 	}
 }
 
-// An engine that runs elsewhere for the same owner is a rival; its own folder by another
-// name, another owner's and one that nothing holds are none.
+// A running engine elsewhere with the same owner is a rival; the same folder under another name, a
+// folder of another owner and one that nothing holds are not.
 func TestRival(t *testing.T) {
 	ours, theirs := t.TempDir(), t.TempDir()
 	link := filepath.Join(t.TempDir(), "link")

@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lock takes the lock on the open file description, so that it works between two
-// engines of one process too.
+// lock locks the open file description, so that the lock also works between two engines of one
+// process.
 func lock(f *os.File) error { return flock(f, unix.LOCK_EX) }
 
-// lockShared fails while somebody has the lock, and keeps others from it only as long as
+// lockShared fails while another holder has the lock, and keeps others from locking only as long as
 // the file is open.
 func lockShared(f *os.File) error { return flock(f, unix.LOCK_SH) }
 

@@ -9,9 +9,9 @@ import (
 // ErrSameOwner is returned by [Rival] while an engine of the same owner runs elsewhere.
 var ErrSameOwner = errors.New("another engine runs with the same owner")
 
-// Rival returns an error if the engine that holds theirs runs for the owner of the engine
-// that holds ours. The two may be one folder, by whatever names, which is no rivalry. A
-// folder that is gone, or another machine's, is that of an engine that has ended.
+// Rival returns an error if the engine that holds theirs runs for the same owner as the engine that
+// holds ours. If the two are the same folder, under whatever names, there is no rival. A folder
+// that is gone, or is on another machine, belongs to an engine that has ended.
 func Rival(theirs, ours, owner string) error {
 	their, err := os.Stat(theirs)
 	if err != nil {

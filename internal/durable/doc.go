@@ -1,8 +1,7 @@
-// Package durable replaces and removes small files so that a crash never leaves
-// half of one. A file is written under a temporary name in the same folder, synced
-// and renamed, then the folder is synced: when the call has returned nil, a loss of
-// power keeps the result as well.
+// Package durable replaces and removes small files so that a crash never leaves half of one. A file
+// is written under a temporary name in the same folder, synced and renamed, then the folder is
+// synced: once the call has returned nil, the result also survives a loss of power.
 //
-// It is for files written one at a time. The store of checkpoints groups the syncs
-// of many files and has its own steps.
+// It is for files written one at a time. The store of checkpoints groups the syncs of many files
+// and has its own steps.
 package durable

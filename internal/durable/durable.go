@@ -11,13 +11,13 @@ import (
 	"syscall"
 )
 
-// NoSpace reports whether a write failed because the disk is full, or the quota on it.
+// NoSpace reports whether a write failed because the disk is full or its quota is used up.
 func NoSpace(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
-// Suffix ends the name of a file that is being written. A crash may leave one; the
-// next write of the same file replaces it, [Sweep] removes it.
+// Suffix ends the name of a file that is being written. A crash may leave such a file; the next
+// write of the same file replaces it, and [Sweep] removes it.
 const Suffix = ".tmp"
 
 const (
@@ -25,8 +25,8 @@ const (
 	folderMode = 0o700
 )
 
-// WriteFile replaces the file at path, whose folder is made if it is missing. Only
-// the owner can read it. Calls for one path must not overlap.
+// WriteFile replaces the file at path and creates its folder if it is missing. Only the owner can
+// read the file. Calls for one path must not overlap.
 func WriteFile(path string, data []byte) error {
 	dir := filepath.Dir(path)
 	if err := MakeFolder(dir); err != nil {
@@ -39,8 +39,8 @@ func WriteFile(path string, data []byte) error {
 	return errors.Join(Write(root, filepath.Base(path), data), root.Close())
 }
 
-// MakeFolder makes a folder for its owner alone, with those above it that are
-// missing, and syncs the folder above each that it made.
+// MakeFolder creates a folder that only its owner can use, with all missing parents, and syncs the
+// parent of each folder that it created.
 func MakeFolder(path string) error {
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -59,8 +59,8 @@ func MakeFolder(path string) error {
 	return errors.Join(syncDir(root, "."), root.Close())
 }
 
-// Write replaces the file name below root, whose folder exists. Calls for one name must
-// not overlap, also not those of several processes.
+// Write replaces the file name below root, whose folder exists. Calls for one name must not
+// overlap, not even from several processes.
 func Write(root *os.Root, name string, data []byte) error {
 	if err := write(root, name, data, (*os.File).Sync); err != nil {
 		return err
@@ -68,21 +68,20 @@ func Write(root *os.Root, name string, data []byte) error {
 	return syncDir(root, path.Dir(name))
 }
 
-// WriteUnsynced is [Write] without the syncs: a crash of the process leaves the old
-// or the new file, a loss of power may lose both.
+// WriteUnsynced is [Write] without the syncs: a crash of the process leaves the old or the new
+// file, but a loss of power may lose both.
 func WriteUnsynced(root *os.Root, name string, data []byte) error {
 	return write(root, name, data, func(*os.File) error { return nil })
 }
 
-// WriteShared is [Write] for a file that several processes may write at a time: each
-// has a temporary file of its own, and the last one to finish wins. What a crash
-// leaves stays until [Sweep].
+// WriteShared is [Write] for a file that several processes may write at the same time: each uses
+// its own temporary file, and the last to finish wins. What a crash leaves stays until [Sweep].
 func WriteShared(root *os.Root, name string, data []byte) error {
 	for n := 0; ; n++ {
 		temporary := fmt.Sprintf("%s.%d%s", name, n, Suffix)
 		f, err := root.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
 		if errors.Is(err, fs.ErrExist) {
-			continue // another writer's
+			continue // used by another writer
 		}
 		if err != nil {
 			return err
@@ -149,8 +148,8 @@ func syncDir(root *os.Root, dir string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// CheckFolder creates a folder and proves that files can be made in it. A full, read-only or
-// failing disk is no error: it may be well again by the first write (spec/cleanup.md CK8).
+// CheckFolder creates a folder and proves that files can be created in it. A full, read-only or
+// failing disk is not an error: it may have recovered by the first write (spec/cleanup.md CK8).
 func CheckFolder(dir string) error {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return fmt.Errorf("cannot be created: %w", err)
@@ -165,9 +164,9 @@ func CheckFolder(dir string) error {
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
-// DiskFault reports whether an error is the disk's state, not a mistake in the
-// configuration: an agent starts on a full or read-only disk too, to look after what
-// runs, and says what is wrong (spec/cleanup.md CK8).
+// DiskFault reports whether an error comes from the state of the disk rather than from the
+// configuration. An agent also starts on a full or read-only disk, to look after what is running,
+// and reports what is wrong (spec/cleanup.md CK8).
 func DiskFault(err error) bool {
 	return errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EIO)
 }

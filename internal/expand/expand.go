@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// MaxString is how long one argument or one NAME=value of a program can be on
-// Linux: 32 pages, with a zero byte at its end. It also bounds expansion, as
-// every reference may multiply the text.
+// MaxString returns how long one argument or one NAME=value of a program can be on Linux: 32 pages,
+// with a zero byte at the end. It also bounds expansion, because every reference may multiply the
+// text.
 func MaxString() int { return 32*os.Getpagesize() - 1 }
 
-// Text replaces $(NAME) by what lookup knows. Values are not expanded again, unknown
-// names stay as written, and $$ is a literal $. A result longer than any program
-// could take is an error.
+// Text replaces $(NAME) with the value that lookup returns. Values are not expanded again, unknown
+// names stay as written, and $$ is a literal $. A result longer than any program could take is an
+// error.
 func Text(text string, lookup func(name string) (string, bool)) (string, error) {
 	limit := MaxString()
 	if !strings.Contains(text, "$") && len(text) <= limit {
@@ -32,8 +32,8 @@ func Text(text string, lookup func(name string) (string, bool)) (string, error) 
 		case '(':
 			end := strings.IndexByte(text[i:], ')')
 			if end < 0 {
-				// Unclosed: the opening stays as written. Later references are
-				// unclosed too, as no bracket follows.
+				// Unclosed: the opening stays as written. Later references are unclosed too,
+				// because no bracket follows.
 				out.WriteByte('$')
 				continue
 			}

@@ -5,5 +5,5 @@
 //	                    │          └──► Markdown ──► docs/fields.md
 //	                    └──► fields without a verdict, verdicts without a field
 //
-// Nothing at run time reads the table; tests hold it and the code to one another.
+// Nothing reads the table at run time; tests keep it and the code consistent.
 package fields

@@ -21,23 +21,23 @@ const (
 	NoEffect Verdict = "no effect"
 )
 
-// Row is the verdict on fields of one type.
+// Row is the verdict on some fields of one type.
 type Row struct {
 	// Type is the Go type's name, Fields the names of fields in JSON, separated by spaces.
 	Type, Fields string
 	Verdict      Verdict
-	// Why is the reason that a refused or waiting pod shows, or why there is no effect;
-	// for an honoured field what else is to be known, often nothing.
+	// Why is the reason that a refused or waiting pod shows, or why the field has no effect; for an
+	// honoured field, whatever else is worth knowing, often nothing.
 	Why string
-	// Decided is the file and function that decide, Test the folder and test that show it;
-	// both separated by a space. Empty for no effect.
+	// Decided is the file and function that decide, Test the folder and test that prove it; the two
+	// parts are separated by a space. Empty for no effect.
 	Decided, Test string
 }
 
-// Check compares the table with a type and all that it reaches: missing are fields without a
-// verdict, unknown are verdicts on fields that do not exist or have two, as Type.field, sorted.
-// It enters the types of core/v1 and of root's own package, but not what is below a field that
-// is not honoured.
+// Check compares the table with a type and everything reachable from it: missing are fields without
+// a verdict; unknown are verdicts on fields that do not exist or have two verdicts; both as
+// Type.field, sorted. It enters the types of core/v1 and of root's own package, but nothing below a
+// field that is not honoured.
 func Check(root reflect.Type, table []Row) (missing, unknown []string) {
 	verdicts, reached, entered := map[string]Verdict{}, map[string]bool{}, map[reflect.Type]bool{}
 	for _, row := range table {
@@ -87,7 +87,7 @@ func Check(root reflect.Type, table []Row) (missing, unknown []string) {
 	return missing, unknown
 }
 
-// Markdown is the table as docs/fields.md has it.
+// Markdown returns the table in the form of docs/fields.md.
 func Markdown(table []Row) string {
 	var b strings.Builder
 	b.WriteString(`# What becomes of each field of a pod
@@ -108,7 +108,7 @@ code and with the tests it names. A field is named by its Go type and its name i
 	return b.String()
 }
 
-// place writes a file and a name in it.
+// place formats a file and a name in it.
 func place(text string) string {
 	file, name, ok := strings.Cut(text, " ")
 	if !ok {

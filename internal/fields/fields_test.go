@@ -46,8 +46,8 @@ type nextDetail struct {
 	Depth    *int32 `json:"depth,omitempty"`
 }
 
-// TestNewFieldIsMissed: FD1. A field that a new version of the types adds is reported, at the top
-// and below a field that is honoured, and one that has gone too.
+// TestNewFieldIsMissed: FD1. A field that a new version of the types adds, at the top or below an
+// honoured field, is reported, and so is one that is gone.
 func TestNewFieldIsMissed(t *testing.T) {
 	next := reflect.TypeFor[nextSpec]()
 	missing, _ := fields.Check(next, fields.Table())

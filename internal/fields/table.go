@@ -19,7 +19,7 @@ const (
 	windows   = "for Windows"
 )
 
-// Table returns the verdicts on all that PodSpec reaches.
+// Table returns the verdicts on everything reachable from PodSpec.
 func Table() []Row {
 	return slices.Concat(podRows(), containerRows(), ephemeralRows(), securityRows(), probeRows(), environmentRows(), nodeRows(), volumeRows())
 }

@@ -1,9 +1,9 @@
-// Package flawtest checks a conformance kit by flawed subjects: a kit that passes everything proves
-// nothing. Every case has a flaw, and fails on it.
+// Package flawtest tests a conformance kit with flawed subjects, because a kit that passes
+// everything proves nothing. Every case has a flaw on which it must fail.
 //
 //	TestFlawsAreCaught ──► the test binary again ──► TestFlawed ──► each flaw's case, on a flawed subject
 //	        ▲                                                              │
 //	        └──────────────────── each of them failed ◄────────────────────┘
 //
-// The failures are those of a child process, so that they fail nothing but it.
+// The failures happen in a child process, so that only that process fails.
 package flawtest

@@ -19,7 +19,7 @@ const variable = "PODWRIGHT_FLAWED"
 type Kit struct {
 	// Cases are the names of the kit's cases.
 	Cases []string
-	// Caught has the flaws that subjects have or may well have, and the case that must notice.
+	// Caught maps the flaws that subjects have or may well have to the case that must notice.
 	Caught map[string]string
 	// Run executes a case on a subject with a flaw.
 	Run func(t *testing.T, name, flaw string)
@@ -66,12 +66,12 @@ func (k Kit) FlawsAreCaught(t *testing.T) {
 	}
 }
 
-// Hurried is a clock whose timers ring early, for cases that are going to use up all their time.
+// Hurried is a clock whose timers fire early, for cases that would otherwise use up all their time.
 type Hurried struct {
 	clock.RealClock
-	// By is how many times as early they ring.
+	// By is the factor by which they fire early.
 	By time.Duration
 }
 
-// NewTimer is that of clock.Clock.
+// NewTimer is the method of clock.Clock.
 func (h Hurried) NewTimer(d time.Duration) clock.Timer { return h.RealClock.NewTimer(d / h.By) }

@@ -7,35 +7,35 @@ import (
 	"time"
 )
 
-// UnansweredError says that a function has not returned yet. What depends on its answer is
-// tried again.
+// UnansweredError says that a function has not returned yet. Whatever depends on its answer will be
+// retried.
 type UnansweredError struct {
-	// Name is the function's, Since when it was called, Waited how long ago that was.
+	// Name is the function's name, Since when it was called, Waited how long ago that was.
 	Name   string
 	Since  time.Time
 	Waited time.Duration
 }
 
-// Error says since when.
+// Error says which function has not returned, and since when.
 func (e *UnansweredError) Error() string {
 	return fmt.Sprintf("%s, called at %s, has not returned", e.Name, e.Since.UTC().Format(time.RFC3339))
 }
 
-// Limits of a question.
+// Limits are the limits of a question.
 type Limits struct {
 	// Wait is how long the caller waits for the answer; 0: until its context ends.
 	Wait time.Duration
-	// Join: a caller that comes while the function is called for the same subject, which has
-	// not changed, waits for that answer. Otherwise it goes on without one.
+	// Join: a caller that comes while the function is being called for the same, unchanged subject
+	// waits for that answer. Otherwise it continues without one.
 	Join bool
 }
 
-// Ask calls f on a goroutine of its own and waits for its answer, until ctx ends or the wait
-// is over; then the error is a [*UnansweredError], or ctx's. A panic is a [*PanicError].
+// Ask calls f on a new goroutine and waits for its answer until ctx ends or the wait is over; then
+// the error is a [*UnansweredError], or that of ctx. A panic is returned as a [*PanicError].
 //
-// f gets a context that ends with ctx, and when the caller no longer waits. While f has not
-// returned it is not called again for the same subject. The goroutine of a function that
-// never returns is lost; see [Calls.Leave].
+// f gets a context that ends with ctx, or when the caller no longer waits. Until f has returned, it
+// is not called again for the same subject. The goroutine of a function that never returns is lost;
+// see [Calls.Leave].
 func Ask[T any](ctx context.Context, c *Calls, call Call, limits Limits, f func(ctx context.Context) (T, error)) (T, error) {
 	for {
 		got, again, err := askOnce(ctx, c, call, limits, f)
@@ -49,8 +49,8 @@ func Ask[T any](ctx context.Context, c *Calls, call Call, limits Limits, f func(
 	}
 }
 
-// askOnce is Ask, but may share the fate of another caller; again says that this was to be
-// told to end.
+// askOnce is Ask, except that it may join another caller's question; again says that the joined
+// question was told to end.
 func askOnce[T any](
 	ctx context.Context, c *Calls, call Call, limits Limits, f func(ctx context.Context) (T, error),
 ) (got T, again bool, err error) {
@@ -67,11 +67,11 @@ func askOnce[T any](
 	return got, turn == joins && limits.Join && c.wasCut(q), err
 }
 
-// Quick is Ask for a caller with others to serve: it waits for 10 ms, and not at all while
-// it has waited for the function in vain too often. An answer that comes late is given to
-// the next caller that asks about the same subject, within 30 s, unless the subject has
-// changed or the question was not repeated for 30 s; late, which may be nil, is then called on the
-// function's goroutine.
+// Quick is Ask for a caller with others to serve: it waits for 10 ms, and not at all if it has
+// already waited for the function in vain too often. A late answer is given to the next caller that
+// asks about the same subject within 30 s, unless the subject has changed or the question was not
+// repeated for 30 s. late, unless nil, is called on the function's goroutine when such an answer
+// comes.
 func Quick[T any](c *Calls, call Call, late func(), f func() (T, error)) (T, error) {
 	q, turn := c.question(call, true)
 	if turn == begins {
@@ -86,8 +86,8 @@ func Quick[T any](c *Calls, call Call, late func(), f func() (T, error)) (T, err
 	return heard[T](c, q, turn)
 }
 
-// answerOf contains f. A panic is an error, and so is the end of the goroutine: the answer
-// is given whatever f does.
+// answerOf contains f: a panic becomes an error, and so does the end of the goroutine. An answer is
+// given whatever f does.
 func answerOf[T any](call Call, f func() (T, error)) func(give func(answer any, err error)) {
 	return func(give func(any, error)) {
 		var got T
@@ -98,10 +98,10 @@ func answerOf[T any](call Call, f func() (T, error)) func(give func(answer any, 
 	}
 }
 
-// errGoexit is what a function has answered that ended its goroutine.
+// errGoexit is the answer of a function that ended its goroutine.
 var errGoexit = errors.New("the function ended its goroutine")
 
-// start has a question answered on a goroutine of its own.
+// start has a question answered on a new goroutine.
 func (c *Calls) start(call Call, q *question, late func(), ask func(give func(answer any, err error))) {
 	r := c.begin(call, true)
 	go func() {

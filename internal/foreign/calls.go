@@ -20,21 +20,20 @@ type Call struct {
 	Kind problem.Kind
 	// Name is what is called, such as StartContainer or Cleanup.Veto.
 	Name string
-	// UID and Pod name the pod for which the call is made, Object anything else, as far
-	// as they are known. There is one call of [Ask] at a time with the same Kind, Name,
-	// UID and Object.
+	// UID and Pod name the pod for which the call is made, Object anything else, as far as they are
+	// known. There is only one call of [Ask] at a time with the same Kind, Name, UID and Object.
 	UID    types.UID
 	Pod    string // namespace/name
 	Object string
-	// About is the pod as it is now, if the answer depends on that: an answer about another
-	// spec, other labels or annotations does not count. Read-only, and kept until the
+	// About is the pod as it is now, if the answer depends on it: an answer about another spec,
+	// other labels or other annotations does not count. It is read-only, and kept until the
 	// function returns.
 	About *v1.Pod
-	// Patience is how long the call may take before it is a problem; 0: as long as it likes.
+	// Patience is how long the call may take before it is a problem; 0: no limit.
 	Patience time.Duration
 }
 
-// key is what two calls of the same subject have in common.
+// key is what two calls about the same subject have in common.
 type key struct {
 	kind         problem.Kind
 	name, object string
@@ -43,24 +42,24 @@ type key struct {
 
 func (c Call) key() key { return key{c.Kind, c.Name, c.Object, c.UID} }
 
-// Calls are the calls under way, and those that panicked not long ago. Make one with [New];
-// all functions and methods are safe for concurrent use. A nil *Calls watches nothing.
+// Calls holds the calls in progress, and those that panicked recently. Create one with [New]; all
+// functions and methods are safe for concurrent use. A nil *Calls watches nothing.
 type Calls struct {
 	clock clock.Clock
 
 	mu      sync.Mutex
 	running map[*running]struct{}
-	// own are the calls whose goroutine has not ended, idle is closed when there is none.
+	// own holds the calls whose goroutine has not ended; idle is closed when there are none.
 	own  map[*running]struct{}
 	idle chan struct{}
-	// asked are the open questions, late those that were answered after a caller had left.
+	// asked holds the open questions, late those that were answered after a caller had left.
 	asked  map[key]*question
 	late   []*question
 	vain   map[function]vain
 	faults map[key]*fault
 }
 
-// running is a call under way.
+// running is a call in progress.
 type running struct {
 	Call
 	since time.Time
@@ -73,8 +72,8 @@ type fault struct {
 	err         *PanicError
 }
 
-// faultKept is how long a panic is listed that does not come again: retries come every
-// 5 min at least.
+// faultKept is how long a panic that does not recur stays listed: retries come at least every
+// 5 min.
 const faultKept = 10 * time.Minute
 
 // New returns an empty table.
@@ -87,16 +86,16 @@ func New(c clock.Clock) *Calls {
 
 // PanicError says that a function panicked.
 type PanicError struct {
-	// Name is the function's, Value what it panicked with.
+	// Name is the function's name, Value what it panicked with.
 	Name  string
 	Value any
 	stack string
 }
 
-// Error is one line.
+// Error returns one line.
 func (e *PanicError) Error() string { return fmt.Sprintf("%s panicked: %v", e.Name, e.Value) }
 
-// Trace is the stack of the panic.
+// Trace returns the stack of the panic.
 func (e *PanicError) Trace() string { return e.stack }
 
 // Fault reports that the function failed, rather than refused.
@@ -111,7 +110,7 @@ func (c *Calls) Watch(call Call) (done func()) {
 	return func() { c.end(r) }
 }
 
-// Contain makes a call on the caller's goroutine. A panic is a [*PanicError].
+// Contain makes a call on the caller's goroutine. A panic is returned as a [*PanicError].
 func (c *Calls) Contain(call Call, f func() error) (err error) {
 	defer c.Watch(call)()
 	defer func() { c.note(call, err) }()
@@ -119,14 +118,14 @@ func (c *Calls) Contain(call Call, f func() error) (err error) {
 	return f()
 }
 
-// contained makes a panic an error.
+// contained turns a panic into an error.
 func contained(call Call, err *error) {
 	if p := recover(); p != nil {
 		*err = &PanicError{Name: call.Name, Value: p, stack: string(debug.Stack())}
 	}
 }
 
-// begin lists a call; own says that it has a goroutine of its own.
+// begin lists a call; own says that it has its own goroutine.
 func (c *Calls) begin(call Call, own bool) *running {
 	r := &running{Call: call, since: c.clock.Now()}
 	c.mu.Lock()
@@ -144,7 +143,7 @@ func (c *Calls) end(r *running) {
 	delete(c.running, r)
 }
 
-// note remembers a panic, and forgets it after a call that did not.
+// note remembers a panic, and forgets it after a call that did not panic.
 func (c *Calls) note(call Call, err error) {
 	if c == nil {
 		return
@@ -189,7 +188,7 @@ func (c *Calls) Problems() []problem.Problem {
 	return out
 }
 
-// problem is what a call is listed as.
+// problem describes the call as a problem.
 func (c Call) problem(since time.Time) problem.Problem {
 	p := problem.Problem{Kind: c.Kind, Severity: problem.Listed, Name: c.Name, UID: c.UID, Since: since, Advice: advice[c.Kind]}
 	switch {

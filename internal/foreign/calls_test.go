@@ -45,8 +45,8 @@ func TestHungCallIsListed(t *testing.T) {
 	})
 }
 
-// TestPanicIsListedUntilItWorks: IN6. A panic is an error, listed since the first until the
-// function works again, or was not called for ten minutes.
+// TestPanicIsListedUntilItWorks: IN6. A panic is an error, listed with the time of the first one
+// until the function works again or was not called for ten minutes.
 func TestPanicIsListedUntilItWorks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		calls, began := foreign.New(clock.RealClock{}), time.Now()
@@ -111,7 +111,7 @@ func TestPatientCallerWaits(t *testing.T) {
 	})
 }
 
-// TestCallersJoin: IN6. Callers that come while the function is called for the same subject
+// TestCallersJoin: IN6. Callers that come while the function is being called for the same subject
 // share its answer. A function that ends its goroutine has failed.
 func TestCallersJoin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 const LeaveLimit = 5 * time.Second
 
 // Leave waits until the functions that [Ask] and [Quick] have called have returned, for
-// [LeaveLimit] at most, and returns the calls that have not: their goroutines are lost. The
-// caller has seen to it that no more are made, and that their contexts have ended.
+// [LeaveLimit] at most, and returns the calls that have not: their goroutines are lost. The caller
+// must have made sure that no more are started and that their contexts have ended.
 func (c *Calls) Leave() []Call {
 	timer := c.clock.NewTimer(LeaveLimit)
 	defer timer.Stop()
@@ -43,7 +43,7 @@ func (c *Calls) allEnded() <-chan struct{} {
 	return idle
 }
 
-// ended notes the end of a goroutine.
+// ended records the end of a goroutine.
 func (c *Calls) ended(r *running) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

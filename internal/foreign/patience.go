@@ -6,12 +6,12 @@ import (
 	"github.com/podwright/podwright/internal/problem"
 )
 
-// What a function that hangs may cost callers with others to serve: 100 ms in 10 s,
-// whatever it hangs for.
+// What a hanging function may cost callers that have others to serve: 100 ms in 10 s, whatever the
+// function hangs on.
 const (
 	// promptly is how long such a caller waits for an answer.
 	promptly = 10 * time.Millisecond
-	// vainWaits is how often in vainPeriod.
+	// vainWaits is how many waits in vainPeriod may be in vain.
 	vainWaits  = 10
 	vainPeriod = 10 * time.Second
 )
@@ -22,7 +22,7 @@ type function struct {
 	name string
 }
 
-// vain counts the waits for a function without an answer, since the first of them.
+// vain counts the waits for a function that got no answer, and when the first of them was.
 type vain struct {
 	n     int
 	since time.Time
@@ -36,7 +36,7 @@ func (c *Calls) patient(call Call) bool {
 	return v.n < vainWaits || c.clock.Since(v.since) >= vainPeriod
 }
 
-// waited notes a wait, which was in vain if there is no answer.
+// waited records a wait, which was in vain if there is no answer.
 func (c *Calls) waited(call Call, q *question) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -7,9 +7,8 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 )
 
-// lateAnswer is how long an answer that came late is valid, and how long a question may go
-// without being asked again before its answer is worth nothing: the pod it was about may be
-// in its next life.
+// lateAnswer is how long a late answer is valid, and how long a question may go unrepeated before
+// its answer no longer counts: the pod it was about may be in its next life.
 const lateAnswer = 30 * time.Second
 
 // question is a call of [Ask] or [Quick] that has not been answered, or whose answer was
@@ -20,25 +19,25 @@ type question struct {
 	since time.Time
 	asked time.Time     // the last time
 	done  chan struct{} // closed after the answer
-	keep  bool          // an answer that comes late is given to the next who asks
+	keep  bool          // a late answer is given to the next caller that asks
 
 	answered time.Time // zero: not yet
 	left     bool      // some caller did not wait for the answer
-	cut      bool      // the caller has left whose context the function has
+	cut      bool      // the caller whose context the function uses has left
 	answer   any
 	err      error
 }
 
-// turn is what a caller has to do with a question.
+// turn says what a caller has to do with a question.
 type turn uint8
 
 const (
-	begins turn = iota // the function is to be called
+	begins turn = iota // the function must be called
 	joins              // its answer is the caller's too
-	goesOn             // it is about the subject as it was
+	goesOn             // it is about the subject as it was before
 )
 
-// question returns the question that is open for a subject, or a new one.
+// question returns the open question about a subject, or a new one.
 func (c *Calls) question(call Call, keep bool) (*question, turn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -53,14 +52,14 @@ func (c *Calls) question(call Call, keep bool) (*question, turn) {
 			q.asked = now
 			return q, joins
 		}
-		// The answer is another caller's, or about the subject as it was.
+		// The answer belongs to another caller, or is about the subject as it was before.
 	}
 	q := &question{key: call.key(), about: call.About, since: now, asked: now, keep: keep, done: make(chan struct{})}
 	c.asked[q.key] = q
 	return q, begins
 }
 
-// sameManifest reports whether what is known about one pod holds for the other.
+// sameManifest reports whether an answer about one pod also holds for the other.
 func sameManifest(a, b *v1.Pod) bool {
 	if a == b {
 		return true
@@ -69,8 +68,8 @@ func sameManifest(a, b *v1.Pod) bool {
 		apiequality.Semantic.DeepEqual(a.Labels, b.Labels) && apiequality.Semantic.DeepEqual(a.Annotations, b.Annotations)
 }
 
-// answered notes an answer, and reports whether a caller has left without it. It is kept
-// for the next only if it answers a question: an action is begun again.
+// answered records an answer, and reports whether a caller has left without it. The answer is kept
+// for the next caller only if it answers a question: an action is started again.
 func (c *Calls) answered(call Call, q *question, answer any, err error) (left bool) {
 	c.note(call, err)
 	c.mu.Lock()
@@ -87,8 +86,7 @@ func (c *Calls) answered(call Call, q *question, answer any, err error) (left bo
 	return q.left
 }
 
-// expire drops the answers that no caller has heard in time. They are in the order in which
-// they came.
+// expire drops the late answers that no caller has collected in time. They are in order of arrival.
 func (c *Calls) expire(now time.Time) {
 	for len(c.late) > 0 && now.Sub(c.late[0].answered) >= lateAnswer {
 		c.drop(c.late[0])

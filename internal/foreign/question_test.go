@@ -47,9 +47,9 @@ func (v *verdicts) about(pod string, manifest *v1.Pod, answer string) (string, e
 
 func only(bad string) func(string) bool { return func(pod string) bool { return pod == bad } }
 
-// TestHungFunctionHoldsItsSubjectAlone: IN6. A function that does not return for one pod costs
-// a caller with others to serve 10 ms once; it is not called again for that pod, and others
-// are answered at once. The late answer is given to the next who asks.
+// TestHungFunctionHoldsItsSubjectAlone: IN6. A function that does not return for one pod costs a
+// caller with others to serve 10 ms, once; it is not called again for that pod, and others are
+// answered at once. The late answer is given to the next caller that asks.
 func TestHungFunctionHoldsItsSubjectAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := newVerdicts(only("hangs"))
@@ -161,7 +161,7 @@ func TestLateAnswerIsAboutThePodAsItWas(t *testing.T) {
 }
 
 // TestAnswerThatNobodyWaitsForIsDropped: IN6, IN3. An answer that comes a day late counts if the
-// question was asked again until now, and not if it was about another life of the subject.
+// question has been repeated until now, and not if it was about another life of the subject.
 func TestAnswerThatNobodyWaitsForIsDropped(t *testing.T) {
 	for _, again := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -209,8 +209,8 @@ func TestLatePanicIsTold(t *testing.T) {
 	})
 }
 
-// TestOneCallerMayLeave: IN6. A caller that shares a call is not told that the call was cut off for
-// the sake of another: the function is called for it again.
+// TestOneCallerMayLeave: IN6. A caller that shares a call is not affected if the call was cut off
+// for another caller: the function is called for it again.
 func TestOneCallerMayLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		calls := foreign.New(clock.RealClock{})

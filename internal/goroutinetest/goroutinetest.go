@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Count returns how many goroutines run code of a package, given by the end of its import
-// path. Unlike runtime.NumGoroutine it leaves out goroutines that are about to end, and those
-// of other packages.
+// Count returns how many goroutines run code of a package, given by the end of its import path.
+// Unlike runtime.NumGoroutine it leaves out goroutines that are about to end, and those of other
+// packages.
 func Count(path string) int {
 	stacks := make([]byte, 64<<10)
 	for {

@@ -11,18 +11,18 @@ import (
 	"go.opentelemetry.io/otel/metric/noop"
 )
 
-// ErrExported: the values of this set are being read already.
+// ErrExported says that the values of this set are already being read.
 var ErrExported = errors.New("the instruments are exported already")
 
-// Set is the instruments of one part of an engine. Create them first, from one goroutine; Err
-// then tells what went wrong with any of them. A name that ends in _seconds or _bytes, with
-// or without _total, gives the instrument its unit. Every label is declared, see [By].
+// Set holds the instruments of one part of an engine. Create them first, from one goroutine; Err
+// then returns what went wrong with any of them. A name that ends in _seconds or _bytes, with or
+// without _total, gives the instrument its unit. Every label is declared; see [By].
 type Set struct {
 	meter metric.Meter
 	// silent: nothing is recorded.
 	silent   bool
 	problems []error
-	// read are the instruments whose values Export reads.
+	// read holds the instruments whose values Export reads.
 	read []metric.Observable
 
 	mu       sync.Mutex
@@ -37,12 +37,11 @@ func New(meter metric.Meter) *Set {
 	return &Set{meter: meter}
 }
 
-// Err returns every problem met so far, or nil. An instrument with a problem can be used all
-// the same.
+// Err returns every problem met so far, or nil. An instrument with a problem can still be used.
 func (s *Set) Err() error { return errors.Join(s.problems...) }
 
-// Counter adds up events. Without open labels it begins at 0: a rate of something that never
-// happened before shows its first time.
+// Counter adds up events. Without open labels it begins at 0, so that a rate also shows the first
+// event.
 func (s *Set) Counter(name, description string, options ...Option) metric.Int64Counter {
 	declared, _ := declare(description, options)
 	made, err := s.meter.Int64Counter(name, declared, unit(name))
@@ -67,7 +66,7 @@ func (s *Set) Gauge(name, description string, options ...Option) metric.Int64Gau
 	return keep[metric.Int64Gauge](s, made, err, noop.Int64Gauge{})
 }
 
-// UpDown adds up what comes and goes, such as calls in flight. It begins at 0 like a Counter.
+// UpDown tracks a number that rises and falls, such as calls in flight. Like a Counter, it begins at 0.
 func (s *Set) UpDown(name, description string, options ...Option) metric.Int64UpDownCounter {
 	declared, _ := declare(description, options)
 	made, err := s.meter.Int64UpDownCounter(name, declared, unit(name))
@@ -83,9 +82,9 @@ func (s *Set) Sizes(name, description string, options ...Option) metric.Int64His
 	return keep[metric.Int64Histogram](s, made, err, noop.Int64Histogram{})
 }
 
-// Durations is a histogram of durations in seconds. Without [Buckets] it has the boundaries most
-// histograms of the engine share, from a millisecond to ten minutes: the defaults of the SDK
-// are meant for milliseconds and would put everything into the first bucket.
+// Durations is a histogram of durations in seconds. Without [Buckets] it has the boundaries that
+// most histograms of the engine share, from a millisecond to ten minutes: the SDK's defaults are
+// meant for milliseconds and would put everything into the first bucket.
 func (s *Set) Durations(name, description string, options ...Option) metric.Float64Histogram {
 	declared, bounds := declare(description, options)
 	if len(bounds) == 0 {
@@ -150,7 +149,7 @@ func Labels(pairs ...string) metric.MeasurementOption {
 	return metric.WithAttributeSet(attribute.NewSet(all...))
 }
 
-// begin adds 0 to every series there can be, if these are known. There is no caller yet whose
+// begin adds 0 to every possible series, if they are all known. There is no caller yet whose
 // context could matter.
 func (s *Set) begin(declared Declaration, add func(context.Context, metric.MeasurementOption)) {
 	if s.silent {
@@ -161,7 +160,7 @@ func (s *Set) begin(declared Declaration, add func(context.Context, metric.Measu
 	}
 }
 
-// unit is the unit that a name ends in.
+// unit returns the unit given by the end of a name.
 func unit(name string) metric.InstrumentOption {
 	name = strings.TrimSuffix(name, "_total")
 	switch {
@@ -173,7 +172,7 @@ func unit(name string) metric.InstrumentOption {
 	return metric.WithUnit("")
 }
 
-// keep notes the problem of an instrument, and replaces one that the meter did not make.
+// keep records the problem of an instrument, and replaces an instrument that the meter did not make.
 func keep[I any](s *Set, made I, err error, silent I) I {
 	if err != nil {
 		s.problems = append(s.problems, err)

@@ -5,29 +5,29 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// Option says more about an instrument: [By] a label, [Buckets] the boundaries of a histogram.
-// Tool metrics reads names, descriptions and options from the source, so they are literals.
+// Option says more about an instrument: [By] declares a label, [Buckets] the boundaries of a histogram.
+// The metrics tool reads names, descriptions and options from the source, so they are literals.
 type Option struct {
 	label  Label
 	bounds []float64
 }
 
-// Label is a key that the values of an instrument have, each value with every one of its keys.
+// Label is a key that every value of an instrument has.
 type Label struct {
 	Key string
-	// Values is every value there can be. Nil: an open set, such as names of pods.
+	// Values lists all possible values. Nil: an open set, such as names of pods.
 	Values []string
-	// Open says that there may be other values than these.
+	// Open says that there may be values other than these.
 	Open bool
 }
 
-// By declares a label, with every value if the set is closed.
+// By declares a label, and lists all its values if the set is closed.
 func By(key string, values ...string) Option {
 	return Option{label: Label{Key: key, Values: values}}
 }
 
-// From declares a label of an open set with values that are known beforehand: their series begin
-// at 0 as those of a closed set do.
+// From declares a label of an open set, some of whose values are known beforehand: their series
+// begin at 0 like those of a closed set.
 func From(key string, values ...string) Option {
 	return Option{label: Label{Key: key, Values: values, Open: true}}
 }
@@ -35,13 +35,13 @@ func From(key string, values ...string) Option {
 // Buckets are the boundaries of a histogram.
 func Buckets(bounds ...float64) Option { return Option{bounds: bounds} }
 
-// Declaration is the option by which a meter of a test learns what an instrument's labels are.
+// Declaration is the option by which a test's meter learns the labels of an instrument.
 type Declaration struct {
 	metric.InstrumentOption
 	Labels []Label
 }
 
-// declare turns what was said of an instrument into its declaration and its boundaries.
+// declare turns the options of an instrument into its declaration and its boundaries.
 func declare(description string, options []Option) (d Declaration, bounds []float64) {
 	d.InstrumentOption = metric.WithDescription(description)
 	for _, o := range options {
@@ -53,7 +53,7 @@ func declare(description string, options []Option) (d Declaration, bounds []floa
 	return d, bounds
 }
 
-// combinations returns every set of labels there can be: one empty set without labels, none if
+// combinations returns every possible set of labels: one empty set if there are no labels, none if
 // a label's values are open.
 func (d Declaration) combinations() []attribute.Set {
 	rows := [][]attribute.KeyValue{nil}

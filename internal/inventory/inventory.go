@@ -18,12 +18,12 @@ import (
 const (
 	// maxAge is how long a list is kept while nothing changes.
 	maxAge = time.Minute
-	// sharedFor is how long it is kept while pods come and go: a crowd of them has a pass follow the
-	// other, and a list costs the runtime a look at everything.
+	// sharedFor is how long it is kept while pods come and go: a burst of changes makes passes
+	// follow each other closely, and a list costs the runtime a look at everything.
 	sharedFor = time.Second
 )
 
-// Reader reads what runs; pleg.Generator does.
+// Reader lists what is running; pleg.Generator is one.
 type Reader interface {
 	ListRunning(ctx context.Context) ([]*runtime.Pod, error)
 	ChangedSince(version uint64) pleg.Changes
@@ -31,25 +31,25 @@ type Reader interface {
 	Health() pleg.Health
 }
 
-// Inventory shows housekeeping the workers and what runs. Every field must be set before
-// a pass. Only passes call its methods, and they do not overlap.
+// Inventory shows housekeeping the workers and what is running. Every field must be set before a
+// pass. Only passes call its methods, and they do not overlap.
 type Inventory struct {
 	Pods
 	Reader Reader
-	// LastPlan returns what the pass before did.
+	// LastPlan returns what the previous pass did.
 	LastPlan func() cleanup.Plan
 
-	// now is what this pass sees, then what the pass saw that read the list.
+	// now is what this pass sees, then what the pass that read the list saw.
 	now, then snapshot
 	list      []*runtime.Pod
 	read      time.Time // when list was read; zero if there is none
 }
 
-// snapshot is what decides together with the list what a pass does.
+// snapshot is what, together with the list, determines what a pass does.
 type snapshot struct {
 	desired []*v1.Pod // sorted by UID; a changed pod is another object
 	workers map[types.UID]cleanup.Worker
-	// version of the reader's cache.
+	// version is that of the reader's cache.
 	version uint64
 }
 
@@ -61,8 +61,8 @@ func (i *Inventory) SyncKnownPods(desired []*v1.Pod) map[types.UID]cleanup.Worke
 	return known
 }
 
-// ListRunning returns what runs (HK5): as a list shows it, or one of the last second without the pods that have
-// stopped since.
+// ListRunning returns what is running (HK5): from a new list, or from one of the last second
+// without the pods that have stopped since.
 func (i *Inventory) ListRunning(ctx context.Context) ([]*runtime.Pod, error) {
 	switch usable := i.usable(); {
 	case usable && i.unchanged():
@@ -80,23 +80,23 @@ func (i *Inventory) ListRunning(ctx context.Context) ([]*runtime.Pod, error) {
 	return list, nil
 }
 
-// usable reports whether the list can still be judged by.
+// usable reports whether decisions can still be based on the list.
 func (i *Inventory) usable() bool {
 	if age := i.Clock.Since(i.read); i.read.IsZero() || age < 0 || age >= maxAge {
 		return false
 	}
 	if h := i.Reader.Health(); h.Err != nil || h.ListErr != nil || len(h.Hung) > 0 {
-		return false // the cache may not show what lists would
+		return false // the cache may not show what a list would
 	}
 	return true
 }
 
-// unchanged reports whether all that decides beside the list is as it was then.
+// unchanged reports whether everything else that determines a pass is as it was when the list was read.
 func (i *Inventory) unchanged() bool {
 	if i.now.version != i.then.version || !slices.Equal(i.now.desired, i.then.desired) || !maps.Equal(i.now.workers, i.then.workers) {
 		return false
 	}
-	// What a living pod keeps (ND2) is no reason for another list. What was done, or
+	// What a living pod keeps (ND2) is no reason for another list. An action that was done, or was
 	// delayed for any other reason, is one.
 	return !slices.ContainsFunc(i.LastPlan().Actions, func(a cleanup.Action) bool {
 		return a.Forbidden.Rule != rule.InUse

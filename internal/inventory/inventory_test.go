@@ -133,7 +133,7 @@ func (w *world) pass(t *testing.T) {
 	}
 }
 
-// Passes share a list until something differs from what the pass saw that read it.
+// Passes share a list until something differs from what the pass that read it saw.
 func TestListIsReadAgainOnlyWhenSomethingDiffers(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(w *world)

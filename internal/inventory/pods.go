@@ -10,7 +10,7 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// Workers are the pods' workers; podworkers.Workers does.
+// Workers are the pods' workers; podworkers.Workers implements it.
 type Workers interface {
 	SyncKnownPods(desired []*v1.Pod) map[types.UID]podworkers.PodSync
 	Snapshot() []podworkers.Explanation
@@ -19,11 +19,11 @@ type Workers interface {
 	UpdatePod(update podworkers.UpdateOptions) podworkers.Outcome
 }
 
-// Memory brings in what is remembered of a pod; recovery.Recovery does.
+// Memory adds what is remembered of a pod; recovery.Recovery implements it.
 type Memory interface {
-	// Complete returns the updates for the workers in place of a pod's first one.
+	// Complete returns the updates that replace a pod's first update for the workers.
 	Complete(update podworkers.UpdateOptions) []podworkers.UpdateOptions
-	// KillOrphan returns the update that stops a pod only the runtime knows.
+	// KillOrphan returns the update that stops a pod that only the runtime knows.
 	KillOrphan(pod *runtime.Pod) podworkers.UpdateOptions
 }
 

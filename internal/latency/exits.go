@@ -16,11 +16,11 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// Exits follows the exits of containers. Make one with New; all methods are safe for
-// concurrent use.
+// Exits follows the exits of containers. Create one with New; all methods are safe for concurrent
+// use.
 type Exits struct {
 	clock clock.PassiveClock
-	// made is when the engine was made: it could not see earlier exits.
+	// made is when the engine was created: it could not see earlier exits.
 	made time.Time
 	// view returns what is known of a pod, without waiting.
 	view func(uid types.UID) (*runtime.PodStatus, error)
@@ -28,26 +28,26 @@ type Exits struct {
 	seen, refreshed, worker, call metric.Float64Histogram
 
 	mu sync.Mutex
-	// pending are the pods whose exit the loop has and no sync has taken up yet.
+	// pending holds the pods whose exit has reached the loop but not yet a sync.
 	pending map[types.UID]exit
 }
 
-// exit is how far the news of a container's exit has come.
+// exit says how far the news of a container's exit has got.
 type exit struct {
-	// happened by the runtime's clock, read when the reading that showed it began,
-	// delivered when the loop took it.
+	// happened is by the runtime's clock; read is when the reading that showed the exit began;
+	// delivered is when the loop took it.
 	happened, read, delivered time.Time
 }
 
-// pendingTimeout is when no sync is expected any more, such as of a pod that has
-// finished already.
+// pendingTimeout is when no sync is expected any more, for example because the pod has already
+// finished.
 const pendingTimeout = 5 * time.Minute
 
-// maxExitAge is the age above which an exit is not counted as seen: the runtime's time
-// of it cannot be right.
+// maxExitAge is the age above which an exit is not counted as seen, because the runtime's time for
+// it cannot be right.
 const maxExitAge = 10 * time.Minute
 
-// New returns the histograms of a meter. view shows a pod from the cache.
+// New creates the histograms of a meter. view shows a pod from the cache.
 func New(meter metric.Meter, c clock.PassiveClock, view func(types.UID) (*runtime.PodStatus, error)) (*Exits, error) {
 	x := &Exits{clock: c, made: c.Now(), view: view, pending: map[types.UID]exit{}}
 	set := instrument.New(meter)
@@ -62,7 +62,7 @@ func New(meter metric.Meter, c clock.PassiveClock, view func(types.UID) (*runtim
 	return x, set.Err()
 }
 
-// Delivered notes that the loop takes a pod with containers that died.
+// Delivered records that the loop takes a pod with containers that died.
 func (x *Exits) Delivered(e pleg.PodEvents) {
 	if e.Kinds&pleg.Died == 0 {
 		return
@@ -78,7 +78,7 @@ func (x *Exits) Delivered(e pleg.PodEvents) {
 		}
 	}
 	if news.happened.IsZero() {
-		return // a sandbox
+		return // it is a sandbox
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -90,8 +90,8 @@ func (x *Exits) Delivered(e pleg.PodEvents) {
 	x.pending[e.UID] = news
 }
 
-// Entered notes that a sync of the pod begins. The context it returns is the one
-// to make the sync's calls with.
+// Entered records that a sync of the pod begins. The sync must make its calls with the returned
+// context.
 func (x *Exits) Entered(ctx context.Context, uid types.UID) context.Context {
 	x.mu.Lock()
 	news, ok := x.pending[uid]
@@ -109,14 +109,14 @@ func (x *Exits) Entered(ctx context.Context, uid types.UID) context.Context {
 	return context.WithValue(ctx, syncKey{}, &syncMark{began: now})
 }
 
-// Dropped notes that no sync of the pod will follow: it is being stopped.
+// Dropped records that no sync of the pod will follow, because it is being stopped.
 func (x *Exits) Dropped(uid types.UID) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	delete(x.pending, uid)
 }
 
-// calls notes that a call is made that changes something.
+// calls records a call that changes something.
 func (x *Exits) calls(ctx context.Context) {
 	if mark, ok := ctx.Value(syncKey{}).(*syncMark); ok && !mark.called.Swap(true) {
 		x.call.Record(ctx, x.clock.Since(mark.began).Seconds())
@@ -126,7 +126,7 @@ func (x *Exits) calls(ctx context.Context) {
 // syncKey is the context key of a syncMark.
 type syncKey struct{}
 
-// syncMark is a sync that an exit led to.
+// syncMark marks a sync that follows an exit.
 type syncMark struct {
 	began  time.Time
 	called atomic.Bool

@@ -100,7 +100,7 @@ func TestEdgesAreMeasuredOnce(t *testing.T) {
 	w.want(t, "seen[1] refreshed[2] worker[3] call[4]")
 }
 
-// Nothing is measured of pods that no sync follows up, of sandboxes, and of other news.
+// Nothing is measured for pods without a following sync, for sandboxes, and for other events.
 func TestWhatIsNotMeasured(t *testing.T) {
 	for name, do := range map[string]func(w *world){
 		"a pod that is being stopped": func(w *world) { w.exits.Delivered(w.exit("a")); w.exits.Dropped(uid) },

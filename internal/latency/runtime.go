@@ -8,12 +8,12 @@ import (
 	"github.com/podwright/podwright/runtime/cri"
 )
 
-// Runtime tells x of the calls a sync begins with.
+// Runtime wraps a runtime so that x learns of the calls a sync begins with.
 func (x *Exits) Runtime(inner cri.RuntimeService) cri.RuntimeService {
 	return timedRuntime{inner, x}
 }
 
-// timedRuntime tells Exits of the calls a sync begins with.
+// timedRuntime tells Exits about the calls a sync begins with.
 type timedRuntime struct {
 	cri.RuntimeService
 	exits *Exits

@@ -7,14 +7,14 @@ import (
 	"slices"
 )
 
-// Component is a part of an engine that runs on a goroutine of its own.
+// Component is a part of an engine that runs on its own goroutine.
 type Component struct {
 	Name string
 	// Run serves until ctx ends.
 	Run func(ctx context.Context) error
 	// Stop is the stage in which the component stops.
 	Stop Stage
-	// End is what it means if Run returns before that.
+	// End says what it means if Run returns before it is told to stop.
 	End Meaning
 }
 
@@ -30,10 +30,10 @@ const (
 	// Records are what the work reads from and reports to.
 	Records
 
-	stages // how many there are
+	stages // the number of stages
 )
 
-// Meaning is what the end of a component means that was not told to stop.
+// Meaning says what it means if a component ends without having been told to stop.
 type Meaning int
 
 const (
@@ -45,11 +45,11 @@ const (
 	Fine
 )
 
-// Run starts the components in their order and, when ctx ends, a request comes, or a
-// component ends that should not, stops them stage by stage, each stage in the reverse
-// order of the start. After each stage it calls stopped, with the request if that was the
-// reason. Its error joins those of the components. stopping is called when a component is
-// told to stop, and what it returns when the component has.
+// Run starts the components in their order. When ctx ends, a request comes, or a component ends
+// that should not, it stops them stage by stage, each stage in the reverse order of the start.
+// After each stage it calls stopped, with the request if that was the reason. Its error joins those
+// of the components. It calls stopping when it tells a component to stop, and the function that
+// stopping returned once the component has ended.
 func Run[Request any](
 	ctx context.Context, list []Component, requests <-chan *Request, stopping func(name string) (done func()), stopped func(Stage, *Request),
 ) error {
@@ -81,16 +81,16 @@ func Run[Request any](
 	return errors.Join(problems...)
 }
 
-// started is a component that was started.
+// started is a running component.
 type started struct {
 	Component
 	cancel context.CancelFunc
 	done   chan struct{}
-	err    error // of its end by itself, set before done is closed
+	err    error // of its own end, set before done is closed
 }
 
-// start runs a component. Its end by itself goes to ended, which must have room for it,
-// unless it has done its work.
+// start runs a component. If the component ends on its own, it goes to ended, which must have room
+// for it, unless it has done its work.
 func start(ctx context.Context, c Component, ended chan<- *started) *started {
 	ctx, cancel := context.WithCancel(ctx)
 	s := &started{Component: c, cancel: cancel, done: make(chan struct{})}
@@ -110,8 +110,8 @@ func start(ctx context.Context, c Component, ended chan<- *started) *started {
 	return s
 }
 
-// shutDown ends the component and waits for it. It returns the error it ended with by
-// itself, if there is one.
+// shutDown ends the component and waits for it. It returns the component's error if it ended on its
+// own.
 func (s *started) shutDown() error {
 	s.cancel()
 	<-s.done

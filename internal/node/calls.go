@@ -13,19 +13,18 @@ import (
 	"github.com/podwright/podwright/runtime/cri"
 )
 
-// WatchRuntime lists the calls of a runtime that take too long, with the pod that they are
-// made for.
+// WatchRuntime lists the calls of a runtime that take too long, with the pods they are made for.
 func WatchRuntime(service cri.RuntimeService, calls *foreign.Calls) cri.RuntimeService {
 	return watchedRuntime{service, calls}
 }
 
-// watchedRuntime lists the calls that change something, or wait in a container.
+// watchedRuntime lists the calls that change something or wait in a container.
 type watchedRuntime struct {
 	cri.RuntimeService
 	calls *foreign.Calls
 }
 
-// watch lists a call; more is what it may take on top.
+// watch lists a call; more is how much longer than usual it may take.
 func (w watchedRuntime) watch(ctx context.Context, name string, more time.Duration) (done func()) {
 	uid, _ := foreign.PodOf(ctx)
 	return w.calls.Watch(foreign.Call{Kind: problem.RuntimeCall, Name: name, UID: uid, Patience: problem.CallLimit + more})
@@ -73,7 +72,7 @@ func (w watchedRuntime) RemoveContainer(ctx context.Context, id string) error {
 func (w watchedRuntime) ExecSync(ctx context.Context, id string, cmd []string, timeout time.Duration) (stdout, stderr []byte, err error) {
 	more := timeout
 	if timeout == 0 {
-		more = problem.SetupLimit // a hook takes as long as it likes
+		more = problem.SetupLimit // a hook may take as long as it likes
 	}
 	defer w.watch(ctx, "ExecSync", more)()
 	return w.RuntimeService.ExecSync(ctx, id, cmd, timeout)

@@ -8,12 +8,12 @@ import (
 	"github.com/podwright/podwright/cleanup"
 )
 
-// CgroupTree is an optional ability of what keeps pods' cgroups: it finds those that gone
-// pods have left.
+// CgroupTree is an optional ability of what keeps pods' cgroups: it finds cgroups that gone pods
+// have left behind.
 type CgroupTree interface {
 	// List returns the pods that have a cgroup.
 	List() ([]types.UID, error)
-	// ReduceCPU gives a pod's cgroup the smallest weight there is.
+	// ReduceCPU gives a pod's cgroup the smallest possible weight.
 	ReduceCPU(uid types.UID) error
 }
 

@@ -11,15 +11,15 @@ import (
 type Changes struct {
 	*pleg.Subscription
 	Exits *latency.Exits
-	// Seen is called for each pod of which anything changed, before the loop has it.
+	// Seen is called for each pod in which anything changed, before the loop gets it.
 	Seen func(uid types.UID)
-	// Noticed is called first, for each of them.
+	// Noticed is called for each of them before Seen.
 	Noticed func(uid types.UID)
-	// Died is called for each in which a container died.
+	// Died is called for each pod in which a container died.
 	Died func(e pleg.PodEvents)
 }
 
-// Take returns them; they are then the caller's.
+// Take returns the changed pods; the list belongs to the caller.
 func (c Changes) Take() []types.UID {
 	events := c.Subscription.Take()
 	uids := make([]types.UID, 0, len(events))

@@ -19,18 +19,18 @@ import (
 	"github.com/podwright/podwright/syncloop"
 )
 
-// GarbageCollector removes dead containers; [pods.Manager] does.
+// GarbageCollector removes dead containers; [pods.Manager] is one.
 type GarbageCollector interface {
 	GarbageCollect(ctx context.Context, policy pods.GCPolicy) error
 	PlanGarbageCollect(ctx context.Context, policy pods.GCPolicy) ([]pods.GCAction, error)
 }
 
-// Reaper removes a container as soon as it has ended, if it may; [pods.Reaper] does.
+// Reaper removes a container as soon as it has ended, if it may; [pods.Reaper] is one.
 type Reaper interface {
 	Died(status *runtime.PodStatus, ids ...string)
 }
 
-// Views shows what the runtime has, as it was read last; [pleg.Generator] does.
+// Views shows what the runtime has, as last read; [pleg.Generator] does.
 type Views interface {
 	Get(uid types.UID) (*runtime.PodStatus, error)
 	ChangedSince(version uint64) pleg.Changes
@@ -46,8 +46,7 @@ type Removals interface {
 	Hold(ctx context.Context, uid types.UID, reason string) (held context.Context, release func(), ok bool)
 }
 
-// Keep says how many dead containers are kept. Its zero value is that of
-// [pods.GCPolicy].
+// Keep says how many dead containers are kept. Its zero value is that of [pods.GCPolicy].
 type Keep struct {
 	// PerName is how many are kept per pod and container name, Total how many in all.
 	PerName, Total int
@@ -55,32 +54,32 @@ type Keep struct {
 	MinAge time.Duration
 }
 
-// DeadContainers removes containers that have ended: those of the policy in the passes of
-// housekeeping, more when the disk is full, and some as soon as they end. Every field
-// must be set before a method is called.
+// DeadContainers removes containers that have ended: those chosen by the policy in housekeeping
+// passes, more when the disk is full, and some as soon as they end. Every field must be set before
+// a method is called.
 type DeadContainers struct {
 	Collector GarbageCollector
 	Reaper    Reaper
 	Views     Views
 	Removals  Removals
 	Desired   Desired
-	// Heard reports whether every source has named its pods, MaybeWanted protects a pod
-	// that a source may still want and could not name.
+	// Heard reports whether every source has named its pods. MaybeWanted protects a pod that a
+	// source may still want but could not name.
 	Heard       func() bool
 	MaybeWanted func(uid types.UID) rule.Denial
-	// Permit asks all that may object to a removal outside of the passes (IN11).
+	// Permit asks everything that may object to a removal outside of the passes (IN11).
 	Permit  Permit
 	Keep    Keep
 	Records *PullRecords
 	Clock   clock.Clock
 }
 
-// Permit returns the rule that forbids a removal now, zero if none does;
+// Permit returns the rule that forbids a removal now, zero if there is none;
 // [cleanup.Housekeeper.Permit] is one.
 type Permit func(cleanup.Action) rule.Denial
 
-// await is Permit, but waits while only the rate of removals forbids the action, and for
-// 10 s while the host has not answered (IN6).
+// await is Permit, but waits while only the removal rate forbids the action, and for 10 s while the
+// host has not answered (IN6).
 func (p Permit) await(ctx context.Context, c clock.Clock, a cleanup.Action) rule.Denial {
 	for began := c.Now(); ; {
 		denial := p(a)
@@ -97,16 +96,16 @@ func (p Permit) await(ctx context.Context, c clock.Clock, a cleanup.Action) rule
 	}
 }
 
-// ratePause is the time between two questions whether the rate of removals has room.
+// ratePause is the time between two checks whether the removal rate has room.
 const ratePause = 100 * time.Millisecond
 
 var _ cleanup.Collector = (*DeadContainers)(nil)
 
-// ContentGoes reports whether nothing of a pod is needed any more. That is not known of
-// one that a source may still want and could not name (ND2). A desired pod
-// keeps its content unless its API says that it was evicted: then it goes as soon as the
-// pod has stopped, because it never runs again and was evicted for the room it takes. A
-// pod that is evicted here keeps its content until it has ended.
+// ContentGoes reports whether nothing of a pod is needed any more. This is not known for a pod that
+// a source may still want but could not name (ND2). A desired pod keeps its content unless its API
+// says that it was evicted: then the content goes as soon as the pod has stopped, because the pod
+// never runs again and was evicted to free that space. A pod that is evicted here keeps its content
+// until it has ended.
 func (d *DeadContainers) ContentGoes(uid types.UID) bool {
 	if !d.Heard() || !d.MaybeWanted(uid).IsZero() {
 		return false
@@ -117,19 +116,18 @@ func (d *DeadContainers) ContentGoes(uid types.UID) bool {
 	return d.ContainersGo(uid)
 }
 
-// ContainersGo reports whether the containers of a pod may be removed. Those of an evicted
-// pod may go before the source drops it, but not while the pod still stops: the status
-// that tells how they ended is made of them when all have (PE4).
+// ContainersGo reports whether the containers of a pod may be removed. Those of an evicted pod may
+// be removed before the source drops it, but not while the pod is still stopping: the status that
+// says how they ended is made from them once all have ended (PE4).
 func (d *DeadContainers) ContainersGo(uid types.UID) bool {
 	return d.Removals.ShouldPodContentBeRemoved(uid) && !d.Removals.CouldHaveRunningContainers(uid)
 }
 
-// Running returns the pods as they were read last, for the rotation of logs: it costs no
-// runtime call.
+// Running returns the pods as last read, for log rotation, without a runtime call.
 func (d *DeadContainers) Running(context.Context) ([]*runtime.PodStatus, error) {
 	var out []*runtime.PodStatus
 	for _, uid := range d.Views.ChangedSince(0).UIDs {
-		// A pod that could not be read lately is as it was read before.
+		// If a pod could not be read lately, use the earlier reading.
 		if status, _ := d.Views.Get(uid); status != nil {
 			out = append(out, status)
 		}
@@ -137,13 +135,13 @@ func (d *DeadContainers) Running(context.Context) ([]*runtime.PodStatus, error) 
 	return out, nil
 }
 
-// Evicted has the reaper look at everything that has ended of a pod whose API says
-// that it was evicted (spec/syncloop.md 10, edge case 29).
+// Evicted makes the reaper look at everything that has ended in a pod whose API says that it was
+// evicted (spec/syncloop.md 10, edge case 29).
 func (d *DeadContainers) Evicted(pod *v1.Pod) {
 	d.Died(pleg.PodEvents{UID: pod.UID, AllDied: true})
 }
 
-// Died has the reaper look at a pod in which something died (spec/syncloop.md PE2).
+// Died makes the reaper look at a pod in which something died (spec/syncloop.md PE2).
 func (d *DeadContainers) Died(events pleg.PodEvents) {
 	status, err := d.Views.Get(events.UID)
 	if err != nil || status == nil {
@@ -161,10 +159,10 @@ func (d *DeadContainers) Died(events pleg.PodEvents) {
 	d.Reaper.Died(status, ids...)
 }
 
-// Reclaim frees disk space without stopping a pod: it also removes what a pod that goes on
-// could still show of its earlier containers. Each removal waits for its share of the rate:
-// what a removal frees may save a pod. Before every source is heard, it cannot be said
-// whose containers they are: the next pass of eviction asks again.
+// Reclaim frees disk space without stopping a pod: it also removes what a continuing pod could
+// still show of its earlier containers. Each removal waits for its share of the rate, because the
+// space it frees may save a pod. Before every source has been heard, it is not known whose
+// containers they are: the next eviction pass asks again.
 func (d *DeadContainers) Reclaim(ctx context.Context) error {
 	if !d.Heard() {
 		return nil
@@ -176,7 +174,7 @@ func (d *DeadContainers) Reclaim(ctx context.Context) error {
 	})
 }
 
-// runtimeGoes reports whether a pod has ended, so that its containers may go when the disk
+// runtimeGoes reports whether a pod has ended, so that its containers may be removed when the disk
 // is full. A pod without a worker may be one that a source has not named yet (ND2).
 func (d *DeadContainers) runtimeGoes(uid types.UID) bool {
 	return d.Removals.IsPodKnownTerminated(uid) || d.MaybeWanted(uid).IsZero() && d.Removals.ShouldPodRuntimeBeRemoved(uid)
@@ -187,7 +185,7 @@ func (d *DeadContainers) Plan(ctx context.Context, contentGoes func(types.UID) b
 	list, err := d.Collector.PlanGarbageCollect(ctx, d.policy(contentGoes))
 	var out []cleanup.Action
 	for _, a := range list {
-		// A ready sandbox is no candidate.
+		// A ready sandbox is not a candidate.
 		if !a.Sandbox || a.Kept.Rule != rule.SandboxReady {
 			out = append(out, gcAction(a))
 		}
@@ -215,9 +213,9 @@ func (d *DeadContainers) policy(contentGoes func(types.UID) bool) pods.GCPolicy 
 	}
 }
 
-// endedWithContent reports whether a pod has finished and keeps nothing, because it was evicted,
-// say. Its last step leaves the containers if the status made of them is dropped (IN5), and
-// housekeeping spares pods that are still desired.
+// endedWithContent reports whether a pod has finished and should keep nothing, for example because
+// it was evicted. Its last step leaves the containers if the status made from them is dropped
+// (IN5), and housekeeping spares pods that are still desired.
 func (d *DeadContainers) endedWithContent(uid types.UID) bool {
 	return d.Heard() && d.MaybeWanted(uid).IsZero() && d.Removals.IsPodKnownTerminated(uid) &&
 		d.Removals.ShouldPodBeFinished(uid) && d.Removals.ShouldPodContentBeRemoved(uid)
@@ -237,7 +235,7 @@ func (d *DeadContainers) finishedAt(uid types.UID, id runtime.ContainerID) time.
 	return time.Time{}
 }
 
-// gcAction gives the choice of a container or sandbox the shape of a plan.
+// gcAction turns the choice about a container or sandbox into an action of a plan.
 func gcAction(a pods.GCAction) cleanup.Action {
 	out := cleanup.Action{
 		Step: cleanup.StepContainers, PodUID: a.PodUID, Object: cleanup.Object{Namespace: a.Namespace, Name: a.Pod, Container: a.Container, ID: a.ID},

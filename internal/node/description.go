@@ -7,14 +7,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Description is what a configuration says of a node and its cluster.
+// Description is what a configuration says about a node and its cluster.
 type Description struct {
 	Name            string
 	IPs, ClusterDNS []string
 	ClusterDomain   string
 }
 
-// Check returns everything that is wrong with it, named as the fields of Config.Node.
+// Check returns everything that is wrong with it, using the field names of Config.Node.
 func (d Description) Check() (problems []error) {
 	for _, msg := range validation.IsDNS1123Subdomain(d.Name) {
 		problems = append(problems, fmt.Errorf("Node.Name %q: %s", d.Name, msg))

@@ -10,7 +10,7 @@ import (
 // Dispatcher hands the loop's work to the workers.
 type Dispatcher struct {
 	Workers *podworkers.Workers
-	// Complete completes the first update of a pod by what is remembered of it.
+	// Complete completes the first update of a pod with what is remembered of it.
 	Complete func(podworkers.UpdateOptions) []podworkers.UpdateOptions
 	// Handed reports whether the pod was handed over before.
 	Handed func(uid types.UID) bool

@@ -3,13 +3,13 @@
 //	Health ──────────► may pods be set up? is the network up?
 //	Hooks ───────────► what an agent does for its node (nodehooks.Hooks)
 //	Preemption ──────► makes room for critical pods, before admission
-//	Evictions ───────► pods go when the node runs out of something
-//	Shutdown ────────► pods stop because the node does
-//	Drain ───────────► pods stop because their owner says so
-//	Images, Pulls ───► images that are not used go
-//	DeadContainers ──► containers that have ended go
+//	Evictions ───────► evicts pods when the node runs out of something
+//	Shutdown ────────► stops pods because the node stops
+//	Drain ───────────► stops pods because their owner asks for it
+//	Images, Pulls ───► removes unused images
+//	DeadContainers ──► removes containers that have ended
 //	Resizer ─────────► resources of running pods change
 //
-// Each type declares the few methods it needs of its neighbours. None of them knows how
-// the engine is composed.
+// Each type declares the few methods that it needs of its neighbors. None of them knows how the
+// engine is composed.
 package node

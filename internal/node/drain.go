@@ -20,8 +20,8 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// drainRetryMin and drainRetryMax bound the pauses in which a drain asks a runtime
-// that does not answer.
+// drainRetryMin and drainRetryMax bound the pauses between a drain's attempts to ask a runtime that
+// does not answer.
 const (
 	drainRetryMin = 100 * time.Millisecond
 	drainRetryMax = 5 * time.Second
@@ -30,10 +30,10 @@ const (
 // drainReadLimit is how long a drain waits for the runtime to describe a pod.
 const drainReadLimit = 10 * time.Second
 
-// ErrKept: every pod is stopped, and what is left of some was kept.
+// ErrKept says that every pod is stopped, but the remains of some were kept.
 var ErrKept = errors.New("all pods are stopped, and what is left of some is kept")
 
-// StoppableWorkers end with all their pods; [podworkers.Workers] do.
+// StoppableWorkers end with all their pods; [podworkers.Workers] are such workers.
 type StoppableWorkers interface {
 	Snapshot() []podworkers.Explanation
 	Stop(ctx context.Context, mode podworkers.StopMode) error
@@ -62,22 +62,22 @@ type Drain struct {
 	Runtime PodLister
 	Reader  PodReader
 	Pods    PodRemover
-	// Kill returns how a pod without a worker is stopped: as it is remembered, with what is
-	// left of its grace (IN7).
+	// Kill returns how to stop a pod without a worker: as it is remembered, with what is left of
+	// its grace (IN7).
 	Kill func(pod *runtime.Pod) podworkers.UpdateOptions
 	// Forget drops the memory of a pod that ended only because of the drain.
 	Forget func(uid types.UID)
-	// Permit asks all that may object to a removal (IN11). What it forbids stays, named
-	// in the error; the rate of removals is waited for. Pods are stopped without
-	// asking: that is what a drain is for.
+	// Permit asks everything that may object to a removal (IN11). What it forbids stays and is
+	// named in the error; the drain waits for the removal rate. Pods are stopped without asking:
+	// that is what a drain is for.
 	Permit Permit
 	Clock  clock.Clock
 }
 
-// Run terminates all pods and removes their remains: those the workers know, and those
-// only the runtime knows, because no source has named them yet. It ends with ctx; the
-// error names the pods that are left. It is an [ErrKept] if all are stopped, and nothing
-// failed. No new pod may come meanwhile.
+// Run terminates all pods and removes their remains: the pods that the workers know, and those that
+// only the runtime knows because no source has named them yet. It ends with ctx; the error names
+// the pods that are left. The error is an [ErrKept] if all pods are stopped and nothing failed. No
+// new pod may come meanwhile.
 func (d Drain) Run(ctx context.Context) error {
 	known := d.Workers.Snapshot()
 	var problems, kept []error
@@ -117,11 +117,11 @@ func (d Drain) Run(ctx context.Context) error {
 	return errors.Join(append(problems, kept...)...)
 }
 
-// errNotAllowed: a rule keeps what is left of a pod.
+// errNotAllowed says that a rule keeps what is left of a pod.
 var errNotAllowed = errors.New("it is not allowed")
 
-// list asks what the runtime has until it answers or ctx ends: one that is down may still
-// run pods that were never seen.
+// list asks what the runtime has until the runtime answers or ctx ends: a runtime that is down may
+// still run pods that were never seen.
 func (d Drain) list(ctx context.Context) ([]*runtime.Pod, error) {
 	for pause := drainRetryMin; ; pause = backoff.Next(drainRetryMin, drainRetryMax, pause) {
 		listed, err := d.Runtime.ListPods(ctx)
@@ -134,9 +134,9 @@ func (d Drain) list(ctx context.Context) ([]*runtime.Pod, error) {
 	}
 }
 
-// stop stops the pods that still run after the workers have ended: they were never theirs, or
-// the workers failed to stop them. All are told at the same time (IN1). It returns why pods
-// could not be stopped.
+// stop stops the pods that still run after the workers have ended: pods that never had a worker, or
+// that the workers failed to stop. All are told at the same time (IN1). It returns why pods could
+// not be stopped.
 func (d Drain) stop(ctx context.Context, pods []*runtime.Pod) map[types.UID]error {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -157,8 +157,8 @@ func (d Drain) stop(ctx context.Context, pods []*runtime.Pod) map[types.UID]erro
 	return failed
 }
 
-// stopOne stops one pod: as it is remembered, or as its annotations ask. One that the runtime
-// lists and does not describe in time is told to stop by the list (podworkers.md V8), and left.
+// stopOne stops one pod, as it is remembered or as its annotations ask. A pod that the runtime lists
+// but does not describe in time is told to stop according to the list (podworkers.md V8), and left.
 func (d Drain) stopOne(ctx context.Context, p *runtime.Pod) error {
 	limited, cancel := timing.WithTimeout(ctx, d.Clock, drainReadLimit)
 	status, unread := d.Reader.ReadNow(limited, p.UID)
@@ -177,7 +177,7 @@ func (d Drain) stopOne(ctx context.Context, p *runtime.Pod) error {
 	return unread
 }
 
-// asListed is what a list tells of a pod, as far as it takes to stop it.
+// asListed returns what a list says about a pod, as far as needed to stop it.
 func asListed(p *runtime.Pod) *runtime.PodStatus {
 	out := &runtime.PodStatus{UID: p.UID, Name: p.Name, Namespace: p.Namespace}
 	for _, s := range p.Sandboxes {
@@ -207,7 +207,7 @@ func (d Drain) remove(ctx context.Context, p *runtime.Pod) error {
 	return nil
 }
 
-// permit asks about one removal.
+// permit asks for permission for one removal.
 func (d Drain) permit(ctx context.Context, p *runtime.Pod, step cleanup.Step) error {
 	denial := d.Permit.await(ctx, d.Clock, cleanup.Action{
 		Step: step, PodUID: p.UID, Object: cleanup.Object{Namespace: p.Namespace, Name: p.Name, ID: string(p.UID)}, Reason: "the node is drained",

@@ -19,7 +19,7 @@ import (
 
 const (
 	// eventPromptly is how long a caller waits for the recorder before it goes on, eventWaits how
-	// often in eventPeriod that may be in vain: a crowd costs callers 100 ms in 10 s.
+	// often in eventPeriod that may be in vain: many events together cost callers 100 ms in 10 s.
 	eventPromptly = 10 * time.Millisecond
 	eventWaits    = 10
 	eventPeriod   = 10 * time.Second
@@ -27,9 +27,9 @@ const (
 	eventsKept = 64
 )
 
-// Events hands events to the recorder of a user, who may panic or not return: neither
-// harms the caller, and events of other objects go on (IN6). Those of one object keep
-// their order; what is more than 64 behind is dropped.
+// Events hands events to the user's recorder, which may panic or not return: neither harms the
+// caller, and events of other objects go on (IN6). Events of one object keep their order; those
+// more than 64 behind are dropped.
 type Events struct {
 	Recorder podinfo.EventRecorder
 	Clock    clock.Clock
@@ -37,16 +37,16 @@ type Events struct {
 
 	mu     sync.Mutex
 	queues map[types.UID]*eventQueue
-	// vain counts the waits in vain since then.
+	// vain counts the waits in vain since vainSince.
 	vain      int
 	vainSince time.Time
-	// idle is closed when the recorder has taken everything; nil: it does not matter.
+	// idle is closed when the recorder has taken everything; nil: nothing waits for that.
 	idle chan struct{}
 }
 
-// eventQueue is what the recorder has not taken of one object.
+// eventQueue holds what the recorder has not yet taken of one object.
 type eventQueue struct {
-	since   time.Time // of the call under way
+	since   time.Time // of the call in progress
 	waiting []func()
 	dropped int
 }
@@ -68,8 +68,8 @@ func (e *Events) Eventf(object apiruntime.Object, kind, reason, format string, a
 	}
 }
 
-// enqueue has an event sent. done is closed once it was, nil if it waits for others;
-// patient is false while the recorder has let callers wait in vain too often.
+// enqueue queues an event to be sent. done is closed once it was sent, and nil if the event waits
+// for others; patient is false while the recorder has let callers wait in vain too often.
 func (e *Events) enqueue(uid types.UID, send func()) (done chan struct{}, patient bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -98,7 +98,7 @@ func (e *Events) enqueue(uid types.UID, send func()) (done chan struct{}, patien
 	return done, patient
 }
 
-// waitedInVain notes that the recorder did not return.
+// waitedInVain records that the recorder did not return.
 func (e *Events) waitedInVain() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -108,8 +108,8 @@ func (e *Events) waitedInVain() {
 	e.vain++
 }
 
-// Leave waits at the end of a run until the recorder has taken what was handed to it, for 5 s at most, and logs
-// what it has not taken.
+// Leave waits at the end of a run until the recorder has taken what was handed to it, for 5 s at
+// most, and logs what it has not taken.
 func (e *Events) Leave() {
 	timer := e.Clock.NewTimer(foreign.LeaveLimit)
 	defer timer.Stop()
@@ -166,7 +166,7 @@ func (e *Events) call(send func()) {
 	send()
 }
 
-// Problems returns, per object, that the recorder has not taken an event of it for 10 s.
+// Problems returns a problem for each object of which the recorder has not taken an event for 10 s.
 func (e *Events) Problems() []problem.Problem {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -26,8 +26,8 @@ func eventOf(e *Events, uid string) {
 	e.Eventf(&v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid)}}, v1.EventTypeNormal, "Reason", "%s", "text")
 }
 
-// TestHungRecorderDelaysNoOtherObject: IN6. A recorder that does not return for one object has those of others when Eventf
-// returns; one that returns for none costs its callers 100 ms in 10 s.
+// TestHungRecorderDelaysNoOtherObject: IN6. A recorder that does not return for one object has the events
+// of others when Eventf returns; a recorder that returns for none costs its callers 100 ms in 10 s.
 func TestHungRecorderDelaysNoOtherObject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hung, got := make(chan struct{}), make(chan types.UID, 100)

@@ -19,20 +19,20 @@ import (
 	"github.com/podwright/podwright/syncloop/admission"
 )
 
-// PodKiller stops pods; [podworkers.Workers] does.
+// PodKiller stops pods; [podworkers.Workers] is one.
 type PodKiller interface {
 	KillPod(ctx context.Context, pod *v1.Pod, kill podworkers.KillOptions) (podworkers.KillOutcome, error)
 }
 
-// PodDisk knows what pods have on the disk; [pods.Manager] does.
+// PodDisk knows what pods have on the disk; [pods.Manager] is one.
 type PodDisk interface {
 	PodFolders(pod *v1.Pod) []string
 	MountedVolumes(uid types.UID) map[string]pods.MountedVolume
 	LocalStorage(pod *v1.Pod) pods.LocalStorage
 }
 
-// Evictions stops pods when the node runs out of something, after Watch. Every field but
-// the optional ones must be set before.
+// Evictions stops pods when the node runs out of something, once Watch was called. Every field
+// except the optional ones must be set before.
 type Evictions struct {
 	Residents *Residents
 	Killer    PodKiller
@@ -44,18 +44,18 @@ type Evictions struct {
 	Cgroups   pods.Cgroups    // optional
 
 	manager *eviction.Manager
-	watches bool // false: the manager looks at pods alone, not at the node
+	watches bool // false: the manager looks only at pods, not at the node
 }
 
-// WatchPods has pods evicted that use more storage than their own limits allow (FD2).
+// WatchPods makes Run evict pods that use more storage than their own limits allow (FD2).
 func (e *Evictions) WatchPods(o eviction.Options) (err error) {
 	o.LocalOnly, o.Killer, o.Pods, o.Volumes, o.Storage = true, e, e.Residents.Evictable, e.limitedVolumes, e.storage
 	e.manager, err = eviction.New(o)
 	return err
 }
 
-// Watch has the node watched too from now on; o has what this package does not know. Nil stats
-// are those of this machine, read as machine says.
+// Watch makes Run watch the node as well; o has what this package does not know. Nil stats are
+// those of this machine, read as machine says.
 func (e *Evictions) Watch(o eviction.Options, stats eviction.Stats, machine eviction.LinuxStatsOptions) (err error) {
 	if stats == nil {
 		machine.PodDirs, machine.PodLayers = e.Disk.PodFolders, e.containerUsage
@@ -92,7 +92,7 @@ func (e *Evictions) Problems() []problem.Problem {
 	return e.manager.Problems()
 }
 
-// Conditions returns the conditions of what the node may run out of.
+// Conditions returns the conditions for everything that the node may run out of.
 func (e *Evictions) Conditions() []v1.NodeCondition {
 	if !e.watches {
 		return nil
@@ -112,9 +112,8 @@ func (e *Evictions) Admit(r admission.Request) admission.Verdict {
 	return admission.Verdict{}
 }
 
-// Relieved returns why the node has no room for the pods it evicted: it is, or was less
-// than the transition period ago, short of something. It returns nil if the node is not
-// watched.
+// Relieved returns why the node has no room for the pods it evicted: it is short of something, or
+// was so less than the transition period ago. It returns nil if the node is not watched.
 func (e *Evictions) Relieved() error {
 	if !e.watches {
 		return nil
@@ -142,7 +141,7 @@ func (e *Evictions) Takes(pod *v1.Pod) error {
 	return nil
 }
 
-// errUnwatched: the first pass is not over.
+// errUnwatched says that the first pass is not over yet.
 var errUnwatched = errors.New("it is not known yet what the node is short of")
 
 // Kill stops a pod for good.
@@ -154,11 +153,11 @@ func (e *Evictions) Kill(ctx context.Context, pod *v1.Pod, grace *int64, amend f
 	return err
 }
 
-// Finished reports whether a pod holds nothing of the node any more.
+// Finished reports whether a pod no longer holds anything of the node.
 func (e *Evictions) Finished(uid types.UID) bool { return e.Residents.Finished(uid) }
 
-// limitedVolumes returns the emptyDirs on the disk that have a limit, those of pods that an
-// earlier process started too. Those in memory cannot grow beyond theirs.
+// limitedVolumes returns the emptyDirs on the disk that have a limit, including those of pods that
+// an earlier process started. Those in memory cannot grow beyond their limit.
 func (e *Evictions) limitedVolumes(pod *v1.Pod) []eviction.Volume {
 	var out []eviction.Volume
 	var mounted map[string]pods.MountedVolume
@@ -172,7 +171,7 @@ func (e *Evictions) limitedVolumes(pod *v1.Pod) []eviction.Volume {
 			mounted, local = e.Disk.MountedVolumes(pod.UID), e.Disk.LocalStorage(pod)
 		}
 		limited := eviction.Volume{Name: v.Name, Path: local.EmptyDirs[v.Name], Limit: uint64(v.EmptyDir.SizeLimit.Value())}
-		if m, ok := mounted[v.Name]; ok && m.SizeLimit > 0 && m.HostPath != "" { // also of another maker
+		if m, ok := mounted[v.Name]; ok && m.SizeLimit > 0 && m.HostPath != "" { // made by any process
 			limited.Path, limited.Limit = m.HostPath, uint64(m.SizeLimit)
 		}
 		if limited.Path != "" {
@@ -182,8 +181,8 @@ func (e *Evictions) limitedVolumes(pod *v1.Pod) []eviction.Volume {
 	return out
 }
 
-// storage reads what a pod uses of the disk: its containers' layers, as far as the runtime
-// measures them, their logs and termination messages, and the pod's own emptyDirs and files.
+// storage reads what a pod uses of the disk: its containers' layers, as far as the runtime measures
+// them, their logs and termination messages, and the pod's own emptyDirs and files.
 func (e *Evictions) storage(ctx context.Context, pod *v1.Pod) (eviction.Storage, error) {
 	local := e.Disk.LocalStorage(pod)
 	out := eviction.Storage{Containers: map[string]uint64{}}
@@ -199,7 +198,7 @@ func (e *Evictions) storage(ctx context.Context, pod *v1.Pod) (eviction.Storage,
 		}
 	}
 	if info, err := os.Lstat(local.HostsFile); err == nil {
-		out.Containers[""] = uint64(info.Size()) // of no container, and of the pod all the same
+		out.Containers[""] = uint64(info.Size()) // not of one container, but of the pod
 	}
 	if e.Usage == nil {
 		return out, errors.Join(problems...)
@@ -236,8 +235,8 @@ func (e *Evictions) reclaim(ctx context.Context) error {
 	return err
 }
 
-// containerUsage is what the runtime measures of a pod's containers, nothing if it
-// measures nothing.
+// containerUsage returns what the runtime measures of a pod's containers, or nothing if it measures
+// nothing.
 func (e *Evictions) containerUsage(ctx context.Context, pod *v1.Pod) (eviction.Usage, error) {
 	var out eviction.Usage
 	if e.Usage == nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/podwright/podwright/syncloop/shutdown"
 )
 
-// EvictOptions says how one pod is evicted because somebody asked for it.
+// EvictOptions says how to evict one pod on request.
 type EvictOptions struct {
 	Grace           time.Duration
 	Reason, Message string
@@ -31,10 +31,10 @@ const (
 	maxMessage = 1024
 )
 
-// camelCase is what reasons look like.
+// camelCase matches valid reasons.
 var camelCase = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`)
 
-// complete fills in what is empty, or says everything that is wrong.
+// complete fills in what is empty, or returns everything that is wrong.
 func (o EvictOptions) complete() (EvictOptions, error) {
 	var problems []error
 	if o.Grace < 0 {
@@ -61,7 +61,7 @@ func (o EvictOptions) complete() (EvictOptions, error) {
 	return o, nil
 }
 
-// seconds is the grace as pods have it, nil for the pod's own.
+// seconds returns the grace in the form that pods use, nil for the pod's own.
 func (o EvictOptions) seconds() *int64 {
 	if o.Grace == 0 {
 		return nil
@@ -74,7 +74,7 @@ func (o EvictOptions) seconds() *int64 {
 // method is called.
 type OnePod struct {
 	Evictions *Evictions
-	// Find returns a pod with its newest status, false if there is none.
+	// Find returns a pod with its newest status, or false.
 	Find func(uid types.UID) (*v1.Pod, bool)
 	// Critical reports whether a pod must not be evicted.
 	Critical func(pod *v1.Pod) bool
@@ -82,7 +82,7 @@ type OnePod struct {
 	Logger   logr.Logger
 }
 
-// Evict stops a pod for good, and waits until none of its containers runs.
+// Evict stops a pod for good, and waits until none of its containers is running.
 func (p *OnePod) Evict(ctx context.Context, uid types.UID, options EvictOptions) error {
 	options, err := options.complete()
 	if err != nil {
@@ -111,7 +111,7 @@ func (p *OnePod) Evict(ctx context.Context, uid types.UID, options EvictOptions)
 	return nil
 }
 
-// awaitEnd waits for the containers of a pod that has ended, which keeps the end it has.
+// awaitEnd waits for the containers of a pod that has ended; the pod keeps its end.
 func (p *OnePod) awaitEnd(ctx context.Context, pod *v1.Pod, options EvictOptions) error {
 	if p.Evictions.Residents.Finished(pod.UID) {
 		return nil

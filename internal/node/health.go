@@ -18,7 +18,7 @@ import (
 // Timing of the runtime's health (spec/syncloop.md 2).
 const (
 	healthPeriod  = 5 * time.Second
-	healthRetry   = time.Second // while it is not well, so that what waits goes on soon
+	healthRetry   = time.Second // while it is not well, so that what waits soon continues
 	healthStale   = 30 * time.Second
 	healthTimeout = 10 * time.Second
 )
@@ -37,9 +37,8 @@ type HealthOptions struct {
 	Logger  logr.Logger
 }
 
-// Health asks the runtime how it is every 5 s, every second while it is not well, and
-// remembers the answer (spec/syncloop.md 13). Ages are measured by the clock's monotonic
-// reading.
+// Health asks the runtime for its status every 5 s, or every second while it is not well, and
+// remembers the answer (spec/syncloop.md 13). Ages are measured with the clock's monotonic reading.
 type Health struct {
 	options HealthOptions
 	made    time.Time
@@ -50,9 +49,9 @@ type Health struct {
 	lastGood time.Time
 	verdict  verdict
 	features *runtimeapi.RuntimeFeatures
-	// callErr is why the last call failed, nil if it did not.
+	// callErr is why the last call failed, nil if it succeeded.
 	callErr error
-	// announced are the problems that Changed was last called for.
+	// announced are the problems for which Changed was last called.
 	announced unusable
 	// since is when the runtime and its network became unusable, or were first asked.
 	since struct{ runtime, network time.Time }
@@ -68,7 +67,7 @@ type verdict struct {
 
 var errHealthUnknown = errors.New("the runtime has not been asked yet")
 
-// NewHealth starts out not knowing: nothing is set up before the first good answer
+// NewHealth returns a Health that knows nothing yet: nothing is set up before the first good answer
 // (RH2, RH3).
 func NewHealth(options HealthOptions) *Health {
 	return &Health{
@@ -114,7 +113,7 @@ func (h *Health) ask(ctx context.Context) {
 	now := h.options.Clock.Now()
 
 	h.mu.Lock()
-	// The last answer may have become too old meanwhile; then the return is a change.
+	// The last answer may have become too old meanwhile; then a good answer is a change.
 	wasStale := !h.announced.runtime && h.runtimeErr(now) != nil
 	h.callErr = err
 	if err == nil {
@@ -134,7 +133,7 @@ func (h *Health) ask(ctx context.Context) {
 	}
 }
 
-// age notes since when something cannot be used. The caller holds the lock.
+// age records since when something cannot be used. The caller holds the lock.
 func (h *Health) age(found unusable, now time.Time) {
 	for _, x := range []struct {
 		bad   bool
@@ -156,8 +155,8 @@ func (h *Health) Answered() bool {
 	return h.verdict.runtime != errHealthUnknown //nolint:errorlint // it is never wrapped
 }
 
-// StrictGroups reports whether the runtime honours supplementalGroupsPolicy Strict, as of its
-// newest answer.
+// StrictGroups reports whether the runtime supports supplementalGroupsPolicy Strict, according to
+// its newest answer.
 func (h *Health) StrictGroups() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -193,7 +192,7 @@ func (h *Health) Problems() []problem.Problem {
 	return out
 }
 
-// announce tells of a change. It is called by Run's goroutine only.
+// announce reports a change. Only Run's goroutine calls it.
 func (h *Health) announce(why error) {
 	if why != nil {
 		h.options.Logger.Info("runtime is not usable; pods are left as they are", "error", why.Error())
@@ -207,11 +206,11 @@ func (h *Health) announce(why error) {
 	h.options.Changed()
 }
 
-// WellOnce is closed when the runtime is well for the first time.
+// WellOnce returns a channel that is closed when the runtime is well for the first time.
 func (h *Health) WellOnce() <-chan struct{} { return h.wellOnce }
 
-// judge reads the conditions of a status answer. A missing condition is a
-// problem, as is an empty answer.
+// judge reads the conditions of a status answer. A missing condition is a problem, and so is an
+// empty answer.
 func judge(response *runtimeapi.StatusResponse) verdict {
 	v := verdict{
 		runtime: errors.New("the runtime does not report the condition RuntimeReady"),

@@ -130,8 +130,8 @@ func (s *slowAnswers) Status(ctx context.Context, verbose bool) (*runtimeapi.Sta
 	return s.answers.Status(ctx, verbose)
 }
 
-// TestReturnOfARuntimeThatWasTooLateIsAChange is RH2: the last answer can become too old while the next one is
-// under way. Whoever saw that hears that the runtime is back.
+// TestReturnOfARuntimeThatWasTooLateIsAChange is RH2: the last answer can become too old while the
+// next one is in progress. Whatever saw that is told that the runtime is back.
 func TestReturnOfARuntimeThatWasTooLateIsAChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		good := conditions(&runtimeapi.RuntimeCondition{Type: runtimeapi.RuntimeReady, Status: true},

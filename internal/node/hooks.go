@@ -34,8 +34,8 @@ const (
 	firstStatusLimit   = 120 * time.Second
 )
 
-// guard calls a hook and waits for it for that long, or as long as ctx lasts; a panic is an error (section 16, last
-// line). One that has not returned is not called again before it has (IN6).
+// guard calls a hook and waits that long for it, or as long as ctx lasts; a panic becomes an error
+// (section 16, last line). A hook that has not returned is not called again until it does (IN6).
 func (h *Hooks) guard(ctx context.Context, name string, wait time.Duration, hook func(ctx context.Context) error) error {
 	call := foreign.Call{Kind: problem.Function, Name: "NodeHooks." + name, Patience: problem.HookLimit}
 	_, err := foreign.Ask(ctx, h.options.Calls, call, foreign.Limits{Wait: wait},
@@ -69,7 +69,7 @@ type HookOptions struct {
 // Hooks calls the hooks of an agent when they are due.
 type Hooks struct {
 	options HookOptions
-	// changed has room for one: the node's conditions are other ones.
+	// changed has room for one value: the node's conditions have changed.
 	changed chan struct{}
 }
 
@@ -86,11 +86,11 @@ func NewHooks(options HookOptions) *Hooks {
 	return &Hooks{options: options, changed: make(chan struct{}, 1)}
 }
 
-// Changed has the node's status published soon. It does not block.
+// Changed asks for the node's status to be published soon. It does not block.
 func (h *Hooks) Changed() {
 	select {
 	case h.changed <- struct{}{}:
-	default: // it is about to be looked at
+	default: // a check is already pending
 	}
 }
 
@@ -102,7 +102,7 @@ func (h *Hooks) Initialise(ctx context.Context) error {
 	return nil
 }
 
-// Run calls the others until ctx ends.
+// Run calls the other hooks until ctx ends.
 func (h *Hooks) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -146,7 +146,7 @@ func (h *Hooks) untilRuntimeWell(ctx context.Context) bool {
 	}
 }
 
-// register registers the node; false if ctx ended before that.
+// register registers the node; it returns false if ctx ended first.
 func (h *Hooks) register(ctx context.Context) bool {
 	hook := h.options.Hooks.Register
 	if hook == nil {
@@ -176,16 +176,14 @@ func (h *Hooks) renewLease(ctx context.Context) {
 	}
 }
 
-// told is the status that was published last. A zero at means that it must be published
-// again.
+// told is the status that was published last. A zero at means that it must be published again.
 type told struct {
 	conditions []v1.NodeCondition
 	at         time.Time
 }
 
-// publish publishes the node's status until ctx ends: as soon as it is ready for the
-// first time, then on schedule and when a condition changes. A node that is gone is
-// registered again.
+// publish publishes the node's status until ctx ends: first as soon as the node is ready, then on
+// schedule and whenever a condition changes. A node that is gone is registered again.
 func (h *Hooks) publish(ctx context.Context) {
 	if !h.untilReady(ctx) {
 		return
@@ -196,8 +194,8 @@ func (h *Hooks) publish(ctx context.Context) {
 			if !h.register(ctx) {
 				return
 			}
-			// The new node shows at once how it is. If it is gone again, it is looked at
-			// when the next status is due, so that this is no busy loop.
+			// The new node shows its status at once. If it is gone again, that is handled when the
+			// next status is due, so that this is not a busy loop.
 			_ = h.publishDue(ctx, &last)
 		}
 		timer := h.options.Clock.NewTimer(nodeStatusPeriod + h.jitter())
@@ -216,7 +214,7 @@ func (h *Hooks) publish(ctx context.Context) {
 	}
 }
 
-// publishDue publishes the node's status if it differs from the last one, or that is old.
+// publishDue publishes the node's status if it differs from the last one, or the last one is old.
 func (h *Hooks) publishDue(ctx context.Context, last *told) error {
 	now := h.options.Clock.Now()
 	conditions := h.options.State.Conditions(last.conditions)
@@ -234,7 +232,7 @@ func (h *Hooks) publishDue(ctx context.Context, last *told) error {
 	return err
 }
 
-// jitter is up to 4 % of the pause; nothing if Rand does not give a number in [0, 1).
+// jitter returns up to 4 % of the pause, or nothing if Rand does not return a number in [0, 1).
 func (h *Hooks) jitter() (pause time.Duration) {
 	_ = h.options.Calls.Contain(foreign.Call{Kind: problem.Function, Name: "NodeHooks.Rand", Patience: problem.FunctionLimit}, func() error {
 		if r := h.options.Hooks.Rand(); r > 0 && r < 1 {
@@ -245,7 +243,7 @@ func (h *Hooks) jitter() (pause time.Duration) {
 	return pause
 }
 
-// untilReady waits until the node is ready, but not forever; false if ctx ended.
+// untilReady waits until the node is ready, but not forever; it returns false if ctx ended.
 func (h *Hooks) untilReady(ctx context.Context) bool {
 	limit := h.options.Clock.NewTimer(firstStatusLimit)
 	defer limit.Stop()
@@ -274,7 +272,7 @@ func (h *Hooks) publishOnce(ctx context.Context, conditions []v1.NodeCondition) 
 	return err
 }
 
-// sameConditions compares all but heartbeats.
+// sameConditions compares everything but heartbeats.
 func sameConditions(a, b []v1.NodeCondition) bool {
 	return slices.EqualFunc(a, b, func(x, y v1.NodeCondition) bool {
 		x.LastHeartbeatTime, y.LastHeartbeatTime = metav1.Time{}, metav1.Time{}

@@ -14,10 +14,10 @@ import (
 	"github.com/podwright/podwright/internal/rule"
 )
 
-// Images knows the images of the node: which file system they are on, which are needed,
-// and, after Collect, which go.
+// Images knows the images of the node: which file system they are on, which are needed and, after
+// Collect, which to remove.
 type Images struct {
-	// Runtime may name the image its sandboxes are made of.
+	// Runtime may name the sandbox image.
 	Runtime RuntimeStatus
 	// Fs is nil if the store does not say where its images are.
 	Fs imagegc.ImageFs
@@ -27,16 +27,16 @@ type Images struct {
 	Pods func() []*v1.Pod
 	// Remembered returns the pods that sources may want and have not named; nil: none.
 	Remembered func() []*v1.Pod
-	// Permit asks all that may object to the removal of an image (IN11). Nil: all may go.
+	// Permit asks everything that may object to the removal of an image (IN11). Nil: all may be removed.
 	Permit Permit
-	// Kept are names of images that stay in any case.
+	// Kept are names of images that are always kept.
 	Kept []string
 
 	collector *imagegc.Collector // nil: no image is removed
 }
 
-// Collect has unused images removed from now on; o has what this package does not know.
-// If the file system of the images is unknown, images go by age only.
+// Collect makes Run remove unused images; o has what this package does not know. If the file system
+// of the images is unknown, images are removed only by age.
 func (i *Images) Collect(o imagegc.Options) (err error) {
 	o.Disk, o.Desired, o.Keep = i.Disk, i.Desired, imagegc.SandboxImages(i.Runtime, i.Kept...)
 	o.Permits = func(c imagegc.Choice, now time.Time) (permitted, open bool) {
@@ -70,7 +70,7 @@ func (i *Images) Run(ctx context.Context) error {
 	return nil
 }
 
-// Reclaim removes every image that may go, because the disk is full.
+// Reclaim removes every image that may be removed, because the disk is full.
 func (i *Images) Reclaim(ctx context.Context) error {
 	if i.collector == nil {
 		return nil
@@ -91,7 +91,7 @@ func (i *Images) AddPlan(ctx context.Context, plan *cleanup.Plan, now time.Time)
 	return err
 }
 
-// Dir returns a path on the file system the images are on.
+// Dir returns a path on the file system that holds the images.
 func (i *Images) Dir(ctx context.Context) (string, error) {
 	if i.Path != "" {
 		return i.Path, nil
@@ -106,7 +106,7 @@ func (i *Images) Dir(ctx context.Context) (string, error) {
 	return dir, err
 }
 
-// Disk reads the usage of the file system the images are on.
+// Disk reads the usage of the file system that holds the images.
 func (i *Images) Disk(ctx context.Context) (imagegc.Disk, error) {
 	dir, err := i.Dir(ctx)
 	if err != nil {
@@ -115,8 +115,8 @@ func (i *Images) Disk(ctx context.Context) (imagegc.Disk, error) {
 	return imagegc.DiskAt(dir)
 }
 
-// Desired names the images of the desired pods, started or not (IG11), and of those that
-// a source may want and has not named (IN11).
+// Desired names the images of the desired pods, started or not (IG11), and of those that a source
+// may want but has not named (IN11).
 func (i *Images) Desired() []string {
 	var names []string
 	for _, pod := range i.Pods() {
@@ -155,7 +155,7 @@ func imagesOf(pod *v1.Pod) []string {
 	return names
 }
 
-// imageAction gives the choice of an image the shape of a plan.
+// imageAction turns the choice about an image into an action of a plan.
 func imageAction(c imagegc.Choice, now time.Time) cleanup.Action {
 	a := cleanup.Action{
 		Step: cleanup.StepImages, Object: cleanup.Object{ID: c.Image.Key}, Reason: c.Reason, Size: int64(min(c.Image.Size, 1<<62)),

@@ -16,7 +16,7 @@ import (
 
 // Logs finds the logs of containers and reads them.
 type Logs struct {
-	// Pod returns a pod with its newest status, false if there is none.
+	// Pod returns a pod with its newest status, or false.
 	Pod func(uid types.UID) (*v1.Pod, bool)
 	// View returns what the runtime was last seen to have of a pod.
 	View func(uid types.UID) (*runtime.PodStatus, error)
@@ -25,7 +25,7 @@ type Logs struct {
 	Reader *containerlog.Reader
 }
 
-// Copy writes the log of a container to w. Ended in options is the node's.
+// Copy writes the log of a container to w. Ended in options is set by the node.
 func (l *Logs) Copy(ctx context.Context, uid types.UID, container string, options containerlog.Options, w io.Writer) error {
 	if err := options.Check(); err != nil {
 		return fmt.Errorf("%w: %w", runtime.ErrInvalid, err)
@@ -56,7 +56,7 @@ func (l *Logs) Copy(ctx context.Context, uid types.UID, container string, option
 	return l.Reader.Copy(ctx, where, options, w)
 }
 
-// below returns where a log is that the runtime names.
+// below returns the location of a log that the runtime names.
 func (l *Logs) below(path string) (containerlog.Log, error) {
 	name, err := filepath.Rel(l.Dir, path)
 	elements := strings.Split(name, string(filepath.Separator))
@@ -82,8 +82,8 @@ type containerRun struct {
 	number int
 }
 
-// runOf chooses the run whose log is shown, as kubectl logs has it: the one that runs,
-// otherwise the last one that ran; or the one before. The errors are the kubelet's.
+// runOf chooses the run whose log is shown, as kubectl logs does: the running one, otherwise the
+// last one that ran; or, with previous, the one before. The errors are the kubelet's.
 func runOf(pod *v1.Pod, container string, previous bool) (containerRun, error) {
 	if !hasContainer(pod, container) {
 		return containerRun{}, fmt.Errorf("container %q not found in pod %q: %w", container, pod.Name, runtime.ErrNotFound)

@@ -11,21 +11,21 @@ import (
 	"github.com/podwright/podwright/syncloop/admission"
 )
 
-// Matching is what pods are compared with that ask for a certain node (FD2).
+// Matching is what pods that ask for a certain node are compared with (FD2).
 type Matching struct {
 	// Self is the node.
 	Self *Self
-	// Machine is nil for this one.
+	// Machine is what to compare with; nil means this machine.
 	Machine *pods.Machine
 	// Health knows what the runtime can do.
 	Health *Health
 	// HTTP2 and GRPCTLS are what probes speak.
 	HTTP2, GRPCTLS bool
-	// Events is told of each label that a pod asks for and that is not known.
+	// Events receives an event for each unknown label that a pod asks for.
 	Events podinfo.EventRecorder
 }
 
-// Handlers refuse pods that this node is not meant for, or that ask for what it does not have.
+// Handlers refuse pods that are not meant for this node, or that ask for what it does not have.
 func (m Matching) Handlers() []admission.Handler {
 	machine := m.Machine
 	if machine == nil {
@@ -45,8 +45,8 @@ func (m Matching) Handlers() []admission.Handler {
 	}
 }
 
-// able asks what the node can do. Before the runtime's first answer that is not known of the
-// runtime; a refusal would be final, so a pod that asks for something of it waits.
+// able asks what the node can do. What the runtime can do is not known before its first answer; a
+// refusal would be final, so until then a pod that needs something from the runtime waits.
 type able struct {
 	admission.Handler
 	health *Health
@@ -63,7 +63,7 @@ func (a able) Ask(r admission.Request) (admission.Verdict, error) {
 	return a.Admit(r), nil
 }
 
-// warn admits every pod and says which labels it asked for in vain.
+// warn admits every pod and reports the labels that it asked for in vain.
 func (m Matching) warn(r admission.Request) admission.Verdict {
 	if unknown := m.Self.matched().UnknownLabels(r.Pod); len(unknown) > 0 {
 		m.Events.Eventf(r.Pod, v1.EventTypeWarning, "NodeLabelsUnknown",

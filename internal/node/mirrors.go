@@ -9,8 +9,8 @@ import (
 	"github.com/podwright/podwright/syncloop/mirror"
 )
 
-// Mirrored says which mirror pod stands for which static pod. Every field must be set
-// before a method is called.
+// Mirrored says which mirror pod stands for which static pod. Every field must be set before a
+// method is called.
 type Mirrored struct {
 	Store    *syncloop.Store
 	Statuses Statuses
@@ -18,12 +18,12 @@ type Mirrored struct {
 	Lived func(uid types.UID) bool
 }
 
-// TranslateUID returns the UID of the static pod that a mirror pod stands for, any other
-// UID as it is.
+// TranslateUID returns the UID of the static pod that a mirror pod stands for, and any other UID
+// unchanged.
 func (m *Mirrored) TranslateUID(uid types.UID) types.UID { return m.Store.TranslateUID(uid) }
 
-// MirrorOf returns the mirror pod of a static pod, nil if it has none. One that ended with
-// an earlier life does not count (IN14).
+// MirrorOf returns the mirror pod of a static pod, or nil. A mirror pod that ended with an earlier
+// life does not count (IN14).
 func (m *Mirrored) MirrorOf(static *v1.Pod) *v1.Pod {
 	mirror := m.Store.MirrorOf(static)
 	if mirror == nil || !podinfo.Terminal(mirror.Status.Phase) || !m.Lived(static.UID) {
@@ -61,16 +61,16 @@ func (o OrphanedMirrors) StaticTerminating(name types.NamespacedName) bool {
 // DeleteMirror asks for the deletion of a mirror pod.
 func (o OrphanedMirrors) DeleteMirror(name types.NamespacedName) { o.Delete(name) }
 
-// WantedMirrors takes the static pods that the syncer sets up (spec/syncloop.md MC4).
+// WantedMirrors is told which static pods the syncer sets up (spec/syncloop.md MC4).
 type WantedMirrors struct {
 	Mirrors *mirror.Reconciler
-	// Of returns the mirror pod there is, nil if there is none.
+	// Of returns the existing mirror pod, or nil.
 	Of func(static *v1.Pod) *v1.Pod
 }
 
-// Want takes the mirror pod there is: the workers remember the last one they were given, and one that is
-// gone must come back (MC5).
+// Want passes the existing mirror pod on: the workers only remember the last one they were given,
+// and one that is gone must come back (MC5).
 func (w WantedMirrors) Want(static *v1.Pod) { w.Mirrors.Want(static, w.Of(static)) }
 
-// Forget takes a pod that needs no mirror any more.
+// Forget says that a pod no longer needs a mirror.
 func (w WantedMirrors) Forget(uid types.UID) { w.Mirrors.Forget(uid) }

@@ -16,13 +16,13 @@ import (
 	"github.com/podwright/podwright/syncloop"
 )
 
-// Pauses before a watch of objects that failed is begun again.
+// Pauses before a failed watch of objects is restarted.
 const (
 	objectRetryMin = time.Second
 	objectRetryMax = 20 * time.Second
 )
 
-// Objects keeps the pods up with their config maps and secrets (OB7).
+// Objects keeps the pods up to date with their config maps and secrets (OB7).
 type Objects struct {
 	// Getter is the user's, nil if there are no objects.
 	Getter pods.ObjectGetter
@@ -37,7 +37,7 @@ type Objects struct {
 	since  time.Time
 }
 
-// Allow tells a source that config maps and secrets can be read, if they can.
+// Allow tells a source that config maps and secrets can be read, if that is the case.
 func (o *Objects) Allow(s syncloop.Source) {
 	if r, ok := s.(syncloop.ObjectReferrer); ok && o.Getter != nil {
 		r.AllowObjects()
@@ -62,7 +62,7 @@ func (o *Objects) Run(ctx context.Context) error {
 		}
 		o.note(err)
 		if err == nil {
-			<-ctx.Done() // it has nothing more to tell
+			<-ctx.Done() // no more changes will come
 			return nil
 		}
 		pause = backoff.Next(objectRetryMin, objectRetryMax, pause)

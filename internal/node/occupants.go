@@ -9,8 +9,8 @@ import (
 	"github.com/podwright/podwright/internal/podinfo"
 )
 
-// Occupants says which pods have a place on the node, for admission and preemption. Every
-// field must be set before a pod is judged.
+// Occupants says which pods have a place on the node, for admission and preemption. Every field
+// must be set before a pod is judged.
 type Occupants struct {
 	Residents *Residents
 	// Refused reports whether the pod was refused, Verdict whether a verdict is known.
@@ -25,8 +25,7 @@ type Occupants struct {
 	Granted func(pod *v1.Pod) *v1.Pod
 }
 
-// Ending reports whether the pod's end was requested or is behind it, other than by
-// refusal.
+// Ending reports whether the pod's end was requested or is already over, other than by refusal.
 func (o *Occupants) Ending(pod *v1.Pod) bool {
 	if o.Refused(pod.UID) {
 		return false
@@ -39,8 +38,8 @@ func (o *Occupants) ended(uid types.UID) bool {
 	return podinfo.Terminal(s.Phase)
 }
 
-// Active returns the pod with what it was granted, and whether it has a place on the node
-// (AD4): a pod that has ended keeps it while its containers stop.
+// Active returns the pod with what it was granted, and whether it has a place on the node (AD4): a
+// pod that has ended keeps its place while its containers stop.
 func (o *Occupants) Active(pod *v1.Pod) (*v1.Pod, bool) {
 	if o.Terminated(pod.UID) {
 		return nil, false
@@ -51,7 +50,7 @@ func (o *Occupants) Active(pod *v1.Pod) (*v1.Pod, bool) {
 	return o.Granted(pod), true
 }
 
-// Others yields the active pods without one, for soft handlers.
+// Others yields the active pods except one, for soft handlers.
 func (o *Occupants) Others(except types.UID) iter.Seq[*v1.Pod] {
 	return func(yield func(*v1.Pod) bool) {
 		for _, pod := range o.Residents.Desired.Pods() {
@@ -74,13 +73,13 @@ func (o *Occupants) Place(pod *v1.Pod) (*v1.Pod, bool) {
 	return o.Active(pod)
 }
 
-// Judged reports whether the pod has a verdict, or ends.
+// Judged reports whether the pod has a verdict, or is ending.
 func (o *Occupants) Judged(pod *v1.Pod) bool {
 	known, err := o.Verdict(pod)
 	return known || err != nil || podinfo.ShowsEnd(pod) || o.Ending(pod)
 }
 
-// Kept reports a pod that has no worker because the loop keeps it: it was refused, or
-// waits for its verdict or for the gate. To restart it, a second Create, would ask for a
-// second life (U5).
+// Kept reports a pod that has no worker because the loop keeps it back: it was refused, or waits
+// for its verdict or for the gate. A restart, which is a second Create, would ask for a second life
+// (U5).
 func (o *Occupants) Kept(uid types.UID) bool { return o.Withheld(uid) || o.Held(uid) }

@@ -15,24 +15,24 @@ import (
 	"github.com/podwright/podwright/syncloop/shutdown"
 )
 
-// outcast is a static pod that is desired and does not run because the node was short of
-// something, or was about to stop.
+// outcast is a desired static pod that is not running because the node was short of something, or
+// was about to stop.
 type outcast struct {
 	pod *v1.Pod
 	// cause in words, for events and explanations.
 	cause string
-	// since is when the period begins after which the pod is tried again.
+	// since is the start of the period after which the pod is tried again.
 	since time.Time
-	// evicted: it waits until the node has no pressure at all; atOnce: it waits for no
+	// evicted: it waits until the node has no pressure at all. atOnce: it does not wait for a
 	// period.
 	evicted, atOnce bool
 	// leaving: its last life is not over.
 	leaving bool
 }
 
-// outcastOf returns the pod as an outcast, false if it is none: other ends are final, and a
-// pod of an API is made again by its owner, elsewhere perhaps. The period of a pod that was
-// stopped for others counts from its last admission: it was tried then.
+// outcastOf returns the pod as an outcast, false if it is not one: other ends are final, and a pod
+// of an API is created again by its owner, perhaps elsewhere. For a pod that was stopped for
+// others, the period counts from its last admission, which was its last attempt.
 func outcastOf(pod *v1.Pod, p recovery.Past) (outcast, bool) {
 	o := outcast{pod: pod, since: p.JudgedAt, leaving: !p.Refused && !p.Finished}
 	if !podinfo.Static(pod) || pod.DeletionTimestamp != nil {
@@ -59,8 +59,8 @@ func outcastOf(pod *v1.Pod, p recovery.Past) (outcast, bool) {
 	return o, true
 }
 
-// due is when the outcast may be tried again: a period after since, but no later than a
-// period from now, whatever the wall clock did meanwhile.
+// due returns when the outcast may be tried again: a period after since, but no later than a period
+// from now, in case the wall clock was set back.
 func (o *outcast) due(now time.Time, period time.Duration) time.Time {
 	if o.atOnce {
 		return now
@@ -78,7 +78,7 @@ func inOrder(list []outcast) {
 	})
 }
 
-// choose returns the outcasts for which there is room, each beside those chosen before it.
+// choose returns the outcasts for which there is room, each together with those chosen before it.
 func choose(list []outcast, beside []*v1.Pod, fits func(pod *v1.Pod, beside []*v1.Pod) bool) []outcast {
 	inOrder(list)
 	var out []outcast

@@ -9,18 +9,18 @@ import (
 	"github.com/podwright/podwright/runtime/pods"
 )
 
-// Overheads gives pods the overhead of their runtime class, as an API server would when it
-// takes them (spec/runtime.md 3.10, FD3).
+// Overheads gives pods the overhead of their runtime class, as an API server would when it accepts
+// them (spec/runtime.md 3.10, FD3).
 type Overheads struct {
-	// Classes knows the runtime classes, as [Users.RuntimeClasses] has them; nil if there are none.
+	// Classes knows the runtime classes, from [Users.RuntimeClasses]; nil if there are none.
 	Classes pods.RuntimeClassGetter
-	// Known returns a pod as it was desired last, nil if that is not known.
+	// Known returns a pod as it was last desired, or nil.
 	Known func(uid types.UID) *v1.Pod
 }
 
-// Fill returns the pods; those that name a class and no overhead are copies that have it. If a
-// class cannot be read, complete is false: a pod that had an overhead of it keeps that, because what
-// runs needs it (KO11), and others stay as they are: their sandbox waits for the class.
+// Fill returns the pods; those that name a class but no overhead are replaced by copies that have it.
+// If a class cannot be read, complete is false: a pod that already had the class's overhead keeps it,
+// because running pods need it (KO11), and others stay as they are: their sandbox waits for the class.
 func (o Overheads) Fill(list []*v1.Pod) (out []*v1.Pod, complete bool) {
 	if o.Classes == nil {
 		return list, true
@@ -46,7 +46,7 @@ func (o Overheads) Fill(list []*v1.Pod) (out []*v1.Pod, complete bool) {
 	return out, complete
 }
 
-// before returns the overhead that a pod of this class had until now.
+// before returns the overhead that a pod of this class has had until now.
 func (o Overheads) before(uid types.UID, class string) v1.ResourceList {
 	known := o.Known(uid)
 	if known == nil || known.Spec.RuntimeClassName == nil || *known.Spec.RuntimeClassName != class {

@@ -30,8 +30,8 @@ const (
 	preemptedMessage = "Preempted in order to admit critical pod"
 )
 
-// roomKept is how long others leave a pod without a verdict its room, or 1.5 times the
-// grace of the pods that make room for it, if that is longer (IN6).
+// roomKept is how long others leave a pod without a verdict its room. If 1.5 times the grace of the
+// pods that make room for it is longer, that counts (IN6).
 const roomKept = 10 * time.Second
 
 var (
@@ -55,13 +55,13 @@ type Places interface {
 
 // PreemptionOptions configures [NewPreemption].
 type PreemptionOptions struct {
-	// Gate judges every pod in the end.
+	// Gate finally judges every pod.
 	Gate Gate
 	// Others are the gate's handlers that are not about room.
 	Others []admission.Handler
-	// Room are the gate's handlers that are about what pods have together.
+	// Room are the gate's handlers that are about what pods use together.
 	Room []admission.Handler
-	// Node returns what pods may have together.
+	// Node returns what pods may use together.
 	Node      func() preemption.Node
 	Places    Places
 	Residents *Residents
@@ -76,21 +76,21 @@ type PreemptionOptions struct {
 	Logger logr.Logger
 }
 
-// Preemption is the admission with room made for critical pods that fail only on
-// resources (spec/syncloop.md 16): the fewest pods of lower priority are stopped, with
-// their own grace, and meanwhile the pod waits. It belongs to the loop's goroutine.
+// Preemption is admission that makes room for critical pods that fail only on resources
+// (spec/syncloop.md 16): it stops the fewest possible pods of lower priority, with their own grace,
+// while the pod waits. It belongs to the loop's goroutine.
 type Preemption struct {
 	options PreemptionOptions
-	// going are the pods that were stopped for others and still have their place.
+	// going holds the pods that were stopped for others and still have their place.
 	going map[types.UID]bool
-	// open are the pods without a verdict, arrived how many there have been.
+	// open holds the pods without a verdict; arrived counts how many there have been.
 	open    map[types.UID]*open
 	arrived int
 }
 
 var _ syncloop.Rememberer = (*Preemption)(nil)
 
-// Room is what pods may have together: a number, unless 0, and if they have to fit, resources.
+// Room returns what pods may use together: a number of pods, unless 0, and resources, if they have to fit.
 func (s *Self) Room(maxPods int, fit bool) func() preemption.Node {
 	return func() preemption.Node {
 		n := preemption.Node{MaxPods: maxPods}
@@ -106,11 +106,11 @@ func NewPreemption(options PreemptionOptions) *Preemption {
 	return &Preemption{options: options, going: map[types.UID]bool{}, open: map[types.UID]*open{}}
 }
 
-// Remembered is the gate's.
+// Remembered asks the gate.
 func (p *Preemption) Remembered(uid types.UID) bool { return p.options.Gate.Remembered(uid) }
 
-// Admit makes room, or asks the gate. A pod that would take the room of one that came
-// before it, and has no verdict yet, waits too, for as long as that one may (IN6).
+// Admit makes room, or asks the gate. A pod that would take the room of an earlier pod without a
+// verdict waits too, for as long as that pod may (IN6).
 func (p *Preemption) Admit(ctx context.Context, pod *v1.Pod, others iter.Seq[*v1.Pod]) (bool, error) {
 	o := p.options
 	if o.Places.Judged(pod) {
@@ -125,7 +125,7 @@ func (p *Preemption) Admit(ctx context.Context, pod *v1.Pod, others iter.Seq[*v1
 	admitted, err := p.admit(ctx, pod, others)
 	var waits interface{ Yields() bool }
 	if err == nil || errors.As(err, &waits) && waits.Yields() {
-		delete(p.open, pod.UID) // what it waits for is not the node's room
+		delete(p.open, pod.UID) // it does not wait for room on the node
 	} else {
 		p.wait(pod)
 	}
@@ -186,7 +186,7 @@ type open struct {
 	until time.Time
 }
 
-// wait returns the wait of a pod, which begins now if it has not begun.
+// wait returns the wait of a pod, and begins it if necessary.
 func (p *Preemption) wait(pod *v1.Pod) *open {
 	w := p.open[pod.UID]
 	if w == nil {
@@ -199,8 +199,8 @@ func (p *Preemption) wait(pod *v1.Pod) *open {
 	return w
 }
 
-// ahead returns the pods that came before this one and keep their room, and until when. A
-// critical pod leaves room only to those of its own priority or a higher one.
+// ahead returns the pods that came before this one and keep their room, and until when. A critical
+// pod leaves room only to pods of its own priority or higher.
 func (p *Preemption) ahead(pod *v1.Pod, critical bool) (ahead []preemption.Pod, until time.Time) {
 	now, own := p.options.Clock.Now(), p.open[pod.UID]
 	for uid, w := range p.open {
@@ -218,7 +218,7 @@ func (p *Preemption) ahead(pod *v1.Pod, critical bool) (ahead []preemption.Pod, 
 	return ahead, until
 }
 
-// fits reports whether a pod has room beside those that keep theirs, or has none anyway.
+// fits reports whether a pod has room beside those that keep theirs, or would have none without them.
 func (p *Preemption) fits(pod *v1.Pod, all, kept []preemption.Pod) (bool, error) {
 	v, err := admission.Judge(p.options.Room, request(pod, kept))
 	if err != nil || v.Admitted() {
@@ -228,7 +228,7 @@ func (p *Preemption) fits(pod *v1.Pod, all, kept []preemption.Pod) (bool, error)
 	return !v.Admitted(), err
 }
 
-// Fits reports whether a pod would get room beside others, by preempting some if it is
+// Fits reports whether a pod would get room beside others, by preempting some of them if it is
 // critical. It may be called from anywhere.
 func (p *Preemption) Fits(pod *v1.Pod, beside []*v1.Pod) bool {
 	places := make([]preemption.Pod, len(beside))
@@ -240,16 +240,16 @@ func (p *Preemption) Fits(pod *v1.Pod, beside []*v1.Pod) bool {
 		return err == nil && v.Admitted()
 	}
 	victims, err := preemption.Select(pod, places, p.options.Node())
-	return err == nil && len(victims) > 0 // without victims it is not about what can be made room for
+	return err == nil && len(victims) > 0 // without victims, making room does not help
 }
 
-// behind has a pod wait for those ahead of it.
+// behind makes a pod wait for those ahead of it.
 func (p *Preemption) behind(pod *v1.Pod, until time.Time) error {
 	p.wait(pod).until = until
 	return &syncloop.WaitError{Err: errRoomKept, Until: until}
 }
 
-// request is the question whether a pod may run beside others.
+// request asks whether a pod may run beside others.
 func request(pod *v1.Pod, beside []preemption.Pod) admission.Request {
 	return admission.Request{Pod: pod, Others: func(yield func(*v1.Pod) bool) {
 		for _, other := range beside {
@@ -260,8 +260,8 @@ func request(pod *v1.Pod, beside []preemption.Pod) admission.Request {
 	}}
 }
 
-// places returns the pods that have a place on the node, and those of them that were not
-// told to make room.
+// places returns the pods that have a place on the node, and those of them that were not told to
+// make room.
 func (p *Preemption) places(others iter.Seq[*v1.Pod]) (all, staying []preemption.Pod) {
 	for o := range others {
 		granted, has := p.options.Places.Place(o)

@@ -11,30 +11,30 @@ import (
 	"github.com/podwright/podwright/runtime/pods"
 )
 
-// Probed shows pods to the probes as they are now, and passes their results on. Every field must be set
-// before a method is called.
+// Probed shows the probes the current state of pods, and passes their results on. Every field must
+// be set before a method is called.
 type Probed struct {
 	Statuses ProbedStatuses
 	Desired  Desired
-	// Stopping returns a pod that is being stopped.
+	// Stopping returns a pod that is being stopped, and false for any other.
 	Stopping func(uid types.UID) (*v1.Pod, bool)
 	Views    interface {
 		Get(uid types.UID) (*runtime.PodStatus, error)
 	}
-	// Remember returns when a success will survive the agent.
+	// Remember returns once a success will survive the agent.
 	Remember func(ctx context.Context, a probe.Announcement)
-	// Wake has a pod looked at.
+	// Wake asks for a look at a pod.
 	Wake func(uid types.UID)
 }
 
-// ProbedStatuses takes what probes say of containers; [status.Manager] does.
+// ProbedStatuses receives what probes say about containers; [status.Manager] does.
 type ProbedStatuses interface {
 	Statuses
 	SetContainerStartup(uid types.UID, id runtime.ContainerID, started bool)
 	SetContainerReadiness(uid types.UID, id runtime.ContainerID, ready bool)
 }
 
-// View returns a pod, false if there is nothing to probe.
+// View returns a pod, or false if there is nothing to probe.
 func (p *Probed) View(uid types.UID) (probe.View, bool) {
 	st, ok := p.Statuses.Get(uid)
 	if !ok {
@@ -46,7 +46,7 @@ func (p *Probed) View(uid types.UID) (probe.View, bool) {
 			return probe.View{}, false
 		}
 	}
-	// Only for the exact times of starts: an old or missing view is no harm.
+	// Only for the exact start times: an old or missing view does no harm.
 	if view, err := p.Views.Get(uid); err == nil {
 		out.Runtime = view
 	}

@@ -15,29 +15,28 @@ import (
 )
 
 const (
-	// problemPeriod is the time between two looks at the problems, for the log. A problem
-	// that is over before it is that old is not logged.
+	// problemPeriod is the time between two looks at the problems, for the log. A problem that is
+	// over before it is this old is not logged.
 	problemPeriod = 5 * time.Second
-	// problemLines is how many lines one look writes at most.
+	// problemLines bounds the lines that one look writes.
 	problemLines = 20
 )
 
-// Problems joins the problems of all parts. List may be called from anywhere; it changes
-// nothing.
+// Problems joins the problems of all parts. List may be called from anywhere; it changes nothing.
 type Problems struct {
 	Clock  clock.WithTicker
 	Logger logr.Logger
 	Meter  metric.Meter
-	// Parts return the problems of each part; they must not block. The list must not
-	// change once Run was called.
+	// Parts return the problems of each part; they must not block. The list must not change after
+	// Run was called.
 	Parts []func() []problem.Problem
 }
 
-// List returns what waits too long, sorted by since when, then name.
+// List returns what has been waiting too long, sorted by when it began, then by name.
 func (p *Problems) List() []problem.Problem { return problem.List(p.Parts...) }
 
-// Run logs each problem when it appears and when it is over, and shows their number as a
-// gauge by kind, until ctx ends.
+// Run logs each problem when it appears and when it is over, and exports the number of problems as
+// a gauge by kind, until ctx ends.
 func (p *Problems) Run(ctx context.Context) error {
 	withdraw, err := p.export()
 	if err != nil {
@@ -58,7 +57,7 @@ func (p *Problems) Run(ctx context.Context) error {
 	}
 }
 
-// export shows the gauge.
+// export registers the gauge.
 func (p *Problems) export() (withdraw func(), err error) {
 	set := instrument.New(p.Meter)
 	gauge := set.ReadGauge("podwright_problems", "Things that wait longer than they should, by kind.", instrument.By("kind",
@@ -78,7 +77,7 @@ func (p *Problems) export() (withdraw func(), err error) {
 	})
 }
 
-// subject is what the log counts as one problem.
+// subject identifies what the log counts as one problem.
 type subject struct {
 	kind problem.Kind
 	name string
@@ -91,7 +90,7 @@ type problemLog struct {
 	known  map[subject]problem.Problem
 }
 
-// look takes the problems of this moment.
+// look processes the current problems.
 func (l *problemLog) look(all []problem.Problem, now time.Time) {
 	lines, more := 0, 0
 	say := func(text string, x problem.Problem) {

@@ -9,12 +9,11 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// pruneRecordsEvery is the least time between two looks for records of images that are
-// gone; nothing happens while nothing is pulled.
+// pruneRecordsEvery is the minimum time between two looks for records of images that are gone;
+// while nothing is pulled, there are none.
 const pruneRecordsEvery = time.Minute
 
-// PullRecords keeps the records of pulls small, after collections of containers and of
-// images.
+// PullRecords keeps the pull records small, after collections of containers and of images.
 type PullRecords struct {
 	prune func(ctx context.Context) error
 	clock clock.PassiveClock
@@ -23,7 +22,7 @@ type PullRecords struct {
 	last time.Time
 }
 
-// NewPullRecords returns records that prune makes small.
+// NewPullRecords returns records that prune removes.
 func NewPullRecords(prune func(ctx context.Context) error, c clock.PassiveClock) *PullRecords {
 	return &PullRecords{prune: prune, clock: c}
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/podwright/podwright/runtime/pods"
 )
 
-// ShowPulls says in the status of a pod that is shown, not in the one that is reported,
-// what its containers wait for.
+// ShowPulls adds to a pod's status what its containers are waiting for. That is only for the status
+// that is shown, not for the one that is reported.
 func ShowPulls(pod *v1.Pod, pulls []pods.Pull) {
 	for _, p := range pulls {
 		for _, list := range [][]v1.ContainerStatus{

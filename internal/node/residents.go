@@ -21,33 +21,32 @@ type Statuses interface {
 	Get(uid types.UID) (v1.PodStatus, bool)
 }
 
-// Lives says how far the life of a pod has come; [podworkers.Workers] does.
+// Lives says how far the life of a pod has got; [podworkers.Workers] does.
 type Lives interface {
 	IsPodKnown(uid types.UID) bool
 	IsPodTerminationRequested(uid types.UID) bool
 	ShouldPodBeFinished(uid types.UID) bool
 }
 
-// Residents are the pods that the node has to do with: those that are desired, and those
-// that are being stopped because they no longer are. Every field must be set before a
-// method is called.
+// Residents are the pods that concern the node: those that are desired, and those that are being
+// stopped because they no longer are. Every field must be set before a method is called.
 type Residents struct {
 	Desired  Desired
 	Statuses Statuses
 	Lives    Lives
 	// Stopping returns the pods that are being stopped, with a deletionTimestamp.
 	Stopping func() map[types.UID]*v1.Pod
-	// Ending returns the pods that had to stop when the agent before this one ended, and may
-	// still hold something.
+	// Ending returns the pods that had to stop when the previous agent ended, and that may still
+	// hold something.
 	Ending func() []*v1.Pod
-	// Holding returns the pods that were admitted, by this agent or the one before, and whose
+	// Holding returns the pods that were admitted, by this agent or the previous one, and whose
 	// containers are not known to have stopped.
 	Holding func() []*v1.Pod
 	// Heard reports whether every source has named its pods.
 	Heard func() bool
 }
 
-// All returns every pod. One that is being stopped is as its worker has it.
+// All returns every pod. A pod that is being stopped is returned as its worker has it.
 func (r *Residents) All() map[types.UID]*v1.Pod {
 	all := r.Stopping()
 	for _, p := range r.Desired.Pods() {
@@ -58,8 +57,7 @@ func (r *Residents) All() map[types.UID]*v1.Pod {
 	return all
 }
 
-// Get returns the pod with this UID as it is desired, otherwise as it is being stopped; nil
-// if it is neither.
+// Get returns the pod with this UID as it is desired, otherwise as it is being stopped, or nil.
 func (r *Residents) Get(uid types.UID) *v1.Pod {
 	if pod, desired := r.Desired.Get(uid); desired {
 		return pod
@@ -79,7 +77,7 @@ func (r *Residents) Active() []*v1.Pod {
 	return out
 }
 
-// Evictable returns the pods that run or are about to, each with its newest status.
+// Evictable returns the pods that are running or about to run, each with its newest status.
 func (r *Residents) Evictable() []*v1.Pod {
 	var out []*v1.Pod
 	for _, p := range r.Desired.Pods() {
@@ -113,17 +111,17 @@ func (r *Residents) Unfinished() []*v1.Pod {
 	return out
 }
 
-// Leaving returns the pods that are being stopped and still hold something. One that had to
-// stop before a restart is among them even before it has a worker.
+// Leaving returns the pods that are being stopped and still hold something. It includes pods that
+// had to stop before a restart, even before they have a worker.
 func (r *Residents) Leaving() []*v1.Pod {
-	// First those without a worker: one that gets it meanwhile is found below.
+	// First those without a worker: a pod that gets one meanwhile is found below.
 	ending := slices.DeleteFunc(r.Ending(), func(p *v1.Pod) bool { return r.Known(p.UID) })
 	leaving := slices.DeleteFunc(r.Unfinished(), func(p *v1.Pod) bool { return !r.Lives.IsPodTerminationRequested(p.UID) })
 	return append(leaving, ending...)
 }
 
-// Departing returns the pods that have a place and are about to lose it: no source wants them any
-// more, or they are being stopped. From the moment its source drops it a pod is among them.
+// Departing returns the pods that have a place and are about to lose it, because no source wants
+// them any more or they are being stopped. It includes a pod from the moment its source drops it.
 func (r *Residents) Departing() []*v1.Pod {
 	return slices.DeleteFunc(r.Holding(), func(p *v1.Pod) bool {
 		_, desired := r.Desired.Get(p.UID)
@@ -136,13 +134,13 @@ func (r *Residents) Known(uid types.UID) bool {
 	return r.Lives.IsPodKnown(uid)
 }
 
-// Finished reports whether the pod holds nothing of the node any more.
+// Finished reports whether the pod no longer holds anything of the node.
 func (r *Residents) Finished(uid types.UID) bool {
 	return !r.Known(uid) || r.Lives.ShouldPodBeFinished(uid)
 }
 
-// Orphaned reports whether no source wants the pod and no worker knows it. Until every
-// source was heard that is not known of any pod.
+// Orphaned reports whether no source wants the pod and no worker knows it. Until every source has
+// been heard, this is not known of any pod.
 func (r *Residents) Orphaned(uid types.UID) bool {
 	if !r.Heard() {
 		return false

@@ -16,26 +16,24 @@ import (
 	"github.com/podwright/podwright/runtime/pods"
 )
 
-// CgroupLevels is an optional ability of what keeps pods' cgroups: the levels that all
-// pods share.
+// CgroupLevels is an optional ability of what keeps pods' cgroups: the levels that all pods share.
 type CgroupLevels interface {
-	// Setup makes the cgroups that pods' are below.
+	// Setup creates the cgroups that contain the pods' cgroups.
 	Setup() error
-	// SetBurstableShares weighs all burstable pods together.
+	// SetBurstableShares sets the weight of all burstable pods together.
 	SetBurstableShares(shares int64) error
 }
 
-// Allocations knows what pods were granted, and the resizes that wait;
-// [pods.Allocations] does.
+// Allocations knows what pods were granted, and which resizes wait; [pods.Allocations] does.
 type Allocations interface {
 	// Load reads what was stored.
 	Load() error
 	// Known returns the pods that were granted something.
 	Known() []types.UID
 	Forget(uid types.UID) error
-	// Retry decides over deferred resizes again; timed if only time has passed.
+	// Retry decides about deferred resizes again; timed says that only time has passed.
 	Retry(timed bool)
-	// NextRetry is when time alone is a reason to; zero if no resize is deferred.
+	// NextRetry returns when passing time alone is a reason to retry; zero if no resize is deferred.
 	NextRetry() time.Time
 }
 
@@ -45,15 +43,15 @@ type ResizerOptions struct {
 	Levels      CgroupLevels // nil if there are none
 	// Active returns the pods that have resources of this node.
 	Active func() []*v1.Pod
-	// Orphaned reports a UID that no source wants and no worker knows.
+	// Orphaned reports whether no source wants the UID and no worker knows it.
 	Orphaned func(uid types.UID) bool
 	Clock    clock.WithTicker
 	Logger   logr.Logger
 }
 
-// Resizer looks after resources that change while pods run (spec/runtime.md 21): it tries
-// deferred resizes again when something has changed, and after some time. It is idle
-// while no resize is deferred.
+// Resizer looks after resources that change while pods run (spec/runtime.md 21): it retries
+// deferred resizes when something has changed, and after some time. While no resize is deferred, it
+// is idle.
 type Resizer struct {
 	options ResizerOptions
 	changed chan struct{}
@@ -64,8 +62,8 @@ func NewResizer(options ResizerOptions) *Resizer {
 	return &Resizer{options: options, changed: make(chan struct{}, 1)}
 }
 
-// Allocatable is what pods may request together: the machine's CPU and memory, unless set
-// says otherwise. A nil machine is examined.
+// Allocatable returns what pods may request together: the machine's CPU and memory, unless set says
+// otherwise. If machine is nil, this machine is examined.
 func Allocatable(machine *pods.Machine, set v1.ResourceList) v1.ResourceList {
 	if machine == nil {
 		examined := pods.ExamineMachine()
@@ -83,7 +81,7 @@ func Allocatable(machine *pods.Machine, set v1.ResourceList) v1.ResourceList {
 	return out
 }
 
-// Prepare reads what was stored and makes the cgroups all pods are below.
+// Prepare reads what was stored and creates the cgroups that contain all pods.
 func (r *Resizer) Prepare() error {
 	if err := r.options.Allocations.Load(); err != nil {
 		return err
@@ -97,14 +95,14 @@ func (r *Resizer) Prepare() error {
 	return nil
 }
 
-// Grants are the allocations as the syncer uses them: what is granted to one pod may
-// change what others get.
+// Grants are the allocations as the syncer uses them: what one pod is granted may change what
+// others get.
 type Grants struct {
 	*pods.Allocations
 	Resizer *Resizer
 }
 
-// Allocate decides over what the pod asks for.
+// Allocate decides what the pod gets of what it asks for.
 func (g Grants) Allocate(pod *v1.Pod) (*v1.Pod, bool, error) {
 	allocated, changed, err := g.Allocations.Allocate(pod)
 	if changed && err == nil {
@@ -121,8 +119,8 @@ func (r *Resizer) Changed() {
 	}
 }
 
-// PodChanged says that a pod was changed, such as by the start of its first container:
-// the pods may have another weight together.
+// PodChanged says that a pod has changed, for example because its first container started: the
+// weight of all pods together may be different now.
 func (r *Resizer) PodChanged() {
 	if r.options.Levels != nil {
 		r.Changed()
@@ -155,7 +153,7 @@ func (r *Resizer) Run(ctx context.Context) error {
 	}
 }
 
-// timer fires when deferred resizes are due; never if there are none.
+// timer returns a channel that fires when deferred resizes are due, or never if there are none.
 func (r *Resizer) timer() (due <-chan time.Time, stop func()) {
 	at := r.options.Allocations.NextRetry()
 	if at.IsZero() {

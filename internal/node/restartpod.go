@@ -14,17 +14,17 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// RestartOptions says how one pod is restarted because somebody asked for it.
+// RestartOptions says how to restart one pod on request.
 type RestartOptions struct {
 	Containers []string
 	Message    string
 }
 
-// RestartJournal keeps what was asked for on the disk; [recovery.Journal] does.
+// RestartJournal keeps requested restarts on the disk; [recovery.Journal] does.
 type RestartJournal interface {
-	// Asked returns the restarts asked for of a pod that are on the disk, nil if there are none.
+	// Asked returns the restarts requested for a pod that are on the disk, or nil.
 	Asked(uid types.UID) *restarts.Asked
-	// AskRestart adds to them; without an error that is on the disk.
+	// AskRestart adds to them; if it returns no error, the addition is on the disk.
 	AskRestart(ctx context.Context, uid types.UID, runs []restarts.Run, message string) error
 	// Restarted forgets what is done by now, and returns what is left.
 	Restarted(pod *v1.Pod, view *runtime.PodStatus) *restarts.Asked
@@ -40,13 +40,13 @@ type RestartJournal interface {
 type Restarts struct {
 	Residents *Residents
 	Journal   RestartJournal
-	// Find returns a pod with its newest status, false if there is none.
+	// Find returns a pod with its newest status, or false.
 	Find func(uid types.UID) (*v1.Pod, bool)
 	// View returns what the runtime was last seen to have of a pod.
 	View func(uid types.UID) (*runtime.PodStatus, error)
-	// Wake has the pod's worker look at it.
+	// Wake makes the pod's worker look at it.
 	Wake func(uid types.UID)
-	// Stopped is closed when the engine's run has ended; waiting then ends with ErrStopped.
+	// Stopped is closed when the engine's run has ended; then waiting ends with ErrStopped.
 	Stopped    <-chan struct{}
 	ErrStopped error
 	Events     podinfo.EventRecorder
@@ -56,10 +56,10 @@ type Restarts struct {
 	waiting map[types.UID]map[*restartWait]struct{}
 }
 
-// restartWait is a call that waits for its runs to be replaced.
+// restartWait is a call waiting for its runs to be replaced.
 type restartWait struct {
 	runs []restarts.Run
-	// result takes one value.
+	// result has room for one value.
 	result chan error
 }
 
@@ -97,7 +97,7 @@ func (r *Restarts) restart(ctx context.Context, pod *v1.Pod, options RestartOpti
 	defer cancel()
 	w := r.register(pod.UID, runs)
 	defer r.forget(pod.UID, w)
-	// An end that was asked for before this was not told to w.
+	// If the pod's end was requested before w existed, w was not told.
 	if err := r.mayRun(pod); err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (r *Restarts) mayRun(pod *v1.Pod) error {
 	return fmt.Errorf("%s: %w", why, runtime.ErrFailedPrecondition)
 }
 
-// untilStopped is ctx, until the engine's run ends.
+// untilStopped returns a context that ends with ctx or with the engine's run.
 func (r *Restarts) untilStopped(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var watching sync.WaitGroup
@@ -167,10 +167,10 @@ func (r *Restarts) forget(uid types.UID, w *restartWait) {
 	}
 }
 
-// Asked returns the restarts asked for of a pod, nil if there are none.
+// Asked returns the restarts requested for a pod, or nil.
 func (r *Restarts) Asked(uid types.UID) *restarts.Asked { return r.Journal.Asked(uid) }
 
-// Seen takes what the runtime shows of a pod; who waits for what is done by then waits no more.
+// Seen takes what the runtime shows of a pod; calls that wait for what is done by now return.
 func (r *Restarts) Seen(pod *v1.Pod, view *runtime.PodStatus) {
 	before := r.Journal.Asked(pod.UID)
 	if !before.Pending() {
@@ -181,12 +181,12 @@ func (r *Restarts) Seen(pod *v1.Pod, view *runtime.PodStatus) {
 	}
 }
 
-// Ended is called when a pod has to stop: what was asked for comes to nothing.
+// Ended is called when a pod has to stop: requested restarts are dropped.
 func (r *Restarts) Ended(uid types.UID) {
 	r.tell(uid, func(*restartWait) bool { return true }, fmt.Errorf("it is being stopped: %w", runtime.ErrFailedPrecondition))
 }
 
-// tell gives the calls for a pod that which selects their result, unless they have one.
+// tell passes result to the calls for a pod that which selects, unless they already have one.
 func (r *Restarts) tell(uid types.UID, which func(*restartWait) bool, result error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -22,10 +22,10 @@ import (
 
 // Timing of the return of static pods.
 const (
-	// defaultReturnPeriod is the period without an eviction policy that names one.
+	// defaultReturnPeriod applies if there is no eviction policy that names a period.
 	defaultReturnPeriod = 5 * time.Minute
-	// returnGap is the least time between two looks, returnPoll the longest while a pod
-	// waits: signals are hints.
+	// returnGap is the minimum time between two looks, returnPoll the maximum while a pod waits:
+	// signals are only hints.
 	returnGap  = time.Second
 	returnPoll = 10 * time.Second
 )
@@ -36,14 +36,14 @@ var errLastLife = errors.New("its last life is not over")
 type Judge interface {
 	syncloop.Admission
 	syncloop.Rememberer
-	// Fits reports whether a pod would get room beside others, by making some if need be.
+	// Fits reports whether a pod would get room beside others, by making some if necessary.
 	Fits(pod *v1.Pod, beside []*v1.Pod) bool
 }
 
 // Pressure says whether the node is short of something; [Evictions] does.
 type Pressure interface {
-	// Relieved returns why no evicted pod may come back, nil if one may; Takes says the
-	// same of one pod that was not evicted.
+	// Relieved returns why no evicted pod may come back, nil if one may. Takes returns the same for
+	// one pod that was not evicted.
 	Relieved() error
 	Takes(pod *v1.Pod) error
 }
@@ -61,42 +61,42 @@ type ReturnOptions struct {
 	Open   func() []syncloop.OpenVerdict
 	// Gate returns why no pod may be set up now.
 	Gate func() error
-	// Readmit has a pod judged again, as a new one. It must not block.
+	// Readmit has a pod judged again, as a new pod. It must not block.
 	Readmit func(uid types.UID)
-	// Renew begins a new life of a pod: nothing that is known of the last one counts.
+	// Renew begins a new life of a pod: nothing known about the last one counts.
 	Renew func(uid types.UID)
 	// Forget drops the worker of a pod that has done its last step.
 	Forget func(uid types.UID) bool
-	// Period is how long a pod stays out at least. Not positive: 5 min.
+	// Period is the minimum time a pod stays out. Not positive: 5 min.
 	Period time.Duration
 	Clock  clock.WithTicker
 	Events podinfo.EventRecorder
 	Logger logr.Logger
 }
 
-// Returns lets static pods come back that were evicted, preempted or refused for lack of
-// room (IN14), because nothing makes them again: when the node has had no pressure and
-// enough room for a period, a new life of the pod begins, by way of the admission. A pod
-// is tried at most once per period, so that neither pressure that comes and goes nor
-// critical pods that do make it run and stop all the time.
+// Returns lets static pods come back that were evicted, preempted or refused for lack of room
+// (IN14), because nothing else recreates them: once the node has had no pressure and enough room
+// for a period, a new life of the pod begins, by way of admission. A pod is tried at most once per
+// period, so that neither pressure that comes and goes nor critical pods that do so make it run and
+// stop all the time.
 type Returns struct {
 	options ReturnOptions
 	signal  chan struct{}
 
 	mu sync.Mutex
-	// noted are pods to look at: static pods that came, ended or were refused.
+	// noted holds the pods to look at: static pods that came, ended or were refused.
 	noted map[types.UID]bool
-	// waiting are the outcasts among them, and when each may be tried.
+	// waiting holds the outcasts among them, and when each may be tried.
 	waiting map[types.UID]wait
-	// returning are those that the admission is asked about.
+	// returning holds those about which admission is being asked.
 	returning map[types.UID]outcast
 }
 
-// wait is an outcast that waits.
+// wait is a waiting outcast.
 type wait struct {
 	outcast
 	due time.Time
-	// why it was not tried at the last look, though it was time.
+	// why it was not tried at the last look, although it was due.
 	why error
 }
 
@@ -105,8 +105,8 @@ var (
 	_ syncloop.Rememberer = (*Returns)(nil)
 )
 
-// NewReturns returns an admission that judges pods as the judge does. Outcasts are tried
-// again while Run runs.
+// NewReturns returns an admission that judges pods as the judge does. While Run runs, outcasts are
+// tried again.
 func NewReturns(options ReturnOptions) *Returns {
 	if options.Period <= 0 {
 		options.Period = defaultReturnPeriod
@@ -117,8 +117,8 @@ func NewReturns(options ReturnOptions) *Returns {
 	}
 }
 
-// Note has a static pod looked at soon: it came, was refused, or its end was written down.
-// It never blocks.
+// Note asks for a look at a static pod soon: it came, was refused, or its end was recorded. It
+// never blocks.
 func (r *Returns) Note(pod *v1.Pod) {
 	if !podinfo.Static(pod) {
 		return
@@ -139,8 +139,7 @@ func (r *Returns) Written(uid types.UID) {
 	}
 }
 
-// Changed says that there may be room, or less pressure, or that the gate is open. It
-// never blocks.
+// Changed says that there may be room or less pressure, or that the gate is open. It never blocks.
 func (r *Returns) Changed() {
 	select {
 	case r.signal <- struct{}{}:
@@ -150,7 +149,7 @@ func (r *Returns) Changed() {
 
 // Run lets pods come back until ctx ends.
 func (r *Returns) Run(ctx context.Context) error {
-	var again <-chan time.Time // nothing waits: signals alone
+	var again <-chan time.Time // nil while nothing waits: only signals count
 	for {
 		select {
 		case <-ctx.Done():
@@ -160,7 +159,7 @@ func (r *Returns) Run(ctx context.Context) error {
 		}
 		next := r.look(r.options.Clock.Now())
 		gap := r.options.Clock.NewTimer(returnGap)
-		select { // signals that come meanwhile are one
+		select { // signals that arrive meanwhile are merged
 		case <-ctx.Done():
 			gap.Stop()
 			return nil
@@ -173,8 +172,8 @@ func (r *Returns) Run(ctx context.Context) error {
 	}
 }
 
-// look tries what may be tried, and returns after which time to look again at the latest;
-// 0 if nothing waits.
+// look tries what may be tried, and returns after what time to look again at the latest; 0 if
+// nothing waits.
 func (r *Returns) look(now time.Time) time.Duration {
 	if r.options.Gate() != nil {
 		return returnPoll
@@ -200,8 +199,8 @@ func (r *Returns) look(now time.Time) time.Duration {
 	return next
 }
 
-// sort brings waiting up to date. It returns the outcasts for which it is time and that no
-// pressure keeps out, and when to look again.
+// sort updates waiting. It returns the outcasts that are due and that no pressure keeps out, and
+// when to look again.
 func (r *Returns) sort(now time.Time) (list []outcast, next time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -238,7 +237,7 @@ func (r *Returns) sort(now time.Time) (list []outcast, next time.Duration) {
 	return list, next
 }
 
-// outcast returns a pod as an outcast, false if it is none, or comes back already.
+// outcast returns a pod as an outcast, or false if it is not one or is already coming back.
 func (r *Returns) outcast(uid types.UID) (outcast, bool) {
 	pod, desired := r.options.Residents.Desired.Get(uid)
 	_, returning := r.returning[uid]
@@ -275,7 +274,7 @@ func (r *Returns) beside() []*v1.Pod {
 	return all
 }
 
-// Waits says why a pod does not run, and what it waits for; empty if it is no outcast.
+// Waits says why a pod is not running and what it waits for; empty if it is not an outcast.
 func (r *Returns) Waits(uid types.UID) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -289,11 +288,11 @@ func (r *Returns) Waits(uid types.UID) string {
 	return w.cause + "; it waits: " + w.why.Error()
 }
 
-// Remembered is the judge's.
+// Remembered asks the judge.
 func (r *Returns) Remembered(uid types.UID) bool { return r.options.Judge.Remembered(uid) }
 
-// Admit is the judge's. An outcast begins its new life here: the worker of its last life is
-// forgotten. Like every admission it has the loop's fence, so that nothing comes in between.
+// Admit asks the judge. An outcast begins its new life here: the worker of its last life is forgotten.
+// Like every admission, it runs inside the loop's fence, so that nothing comes in between.
 func (r *Returns) Admit(ctx context.Context, pod *v1.Pod, others iter.Seq[*v1.Pod]) (bool, error) {
 	r.mu.Lock()
 	o, returning := r.returning[pod.UID]
@@ -312,5 +311,5 @@ func (r *Returns) Admit(ctx context.Context, pod *v1.Pod, others iter.Seq[*v1.Po
 	return r.options.Judge.Admit(ctx, pod, others)
 }
 
-// reasonReturning is the reason of the event that tells of a new life.
+// reasonReturning is the reason of the event that announces a new life.
 const reasonReturning = "TriedAgain"

@@ -21,26 +21,26 @@ import (
 	"github.com/podwright/podwright/syncloop/admission"
 )
 
-// selfPeriod is how often the functions that describe this node are asked at most: each pod's
-// step needs them, and what they say changes rarely.
+// selfPeriod is the minimum time between two calls of a function that describes this node: each
+// pod's step needs the answer, and it rarely changes.
 const selfPeriod = time.Second
 
-// errNothing is no answer yet, which is no fault.
+// errNothing means that there is no answer yet, which is not a fault.
 var errNothing = errors.New("it is not known")
 
 // SelfOptions configures [NewSelf].
 type SelfOptions struct {
 	// Name of the node.
 	Name string
-	// IPs, Allocatable and Labels are what counts without the functions below, or before they
-	// have answered. Nil labels are not known.
+	// IPs, Allocatable and Labels are used without the functions below, and before they have
+	// answered. Nil labels are not known.
 	IPs         []string
 	Allocatable v1.ResourceList
 	Labels      map[string]string
-	// Machine has what is allocatable and not named. Nil: it is examined.
+	// Machine provides what is allocatable but not listed. Nil: this machine is examined.
 	Machine *pods.Machine
 
-	// Addresses, AllocatableNow and Object are the user's. Nil: what is above counts.
+	// Addresses, AllocatableNow and Object are the user's. Nil: the values above are used.
 	Addresses      func() []string
 	AllocatableNow func() v1.ResourceList
 	Object         func() *v1.Node
@@ -50,8 +50,8 @@ type SelfOptions struct {
 	Logger logr.Logger
 }
 
-// Self is this node as its pods see it (SN1-SN3). A function of the user's that does not answer, or
-// whose answer cannot be used, leaves its last answer in force.
+// Self is this node as its pods see it (SN1-SN3). If a function of the user does not answer, or its
+// answer cannot be used, its last answer stays in force.
 type Self struct {
 	options SelfOptions
 
@@ -60,7 +60,7 @@ type Self struct {
 	object      lastAnswer[*v1.Node]
 }
 
-// NewSelf returns a node as it is configured.
+// NewSelf returns a node as configured.
 func NewSelf(o SelfOptions) *Self {
 	s := &Self{options: o}
 	s.addresses.value = o.IPs
@@ -92,7 +92,7 @@ func (s *Self) Addresses() []string {
 	})
 }
 
-// Allocatable returns what pods may have together, with at least CPU and memory.
+// Allocatable returns what pods may use together, with at least CPU and memory.
 func (s *Self) Allocatable() v1.ResourceList {
 	ask := s.options.AllocatableNow
 	if ask == nil {
@@ -119,7 +119,7 @@ func (s *Self) Labels() map[string]string {
 	case node == nil:
 		return s.options.Labels
 	case node.Labels == nil:
-		return map[string]string{} // known to be none
+		return map[string]string{} // known to be empty
 	}
 	return node.Labels
 }
@@ -132,7 +132,7 @@ func (s *Self) Taints() []v1.Taint {
 	return nil
 }
 
-// node returns the node's object, nil if it is not known.
+// node returns the node's object, or nil if it is not known.
 func (s *Self) node() *v1.Node {
 	ask := s.options.Object
 	if ask == nil {
@@ -152,12 +152,12 @@ func (s *Self) node() *v1.Node {
 	})
 }
 
-// matched is what pods are compared with.
+// matched returns what pods are compared with.
 func (s *Self) matched() admission.Node {
 	return admission.Node{Name: s.options.Name, OS: goruntime.GOOS, Arch: goruntime.GOARCH, Labels: s.Labels()}
 }
 
-// lastAnswer is the last good answer of a function, and when it was asked last.
+// lastAnswer is the last good answer of a function, and when the function was last asked.
 type lastAnswer[T any] struct {
 	mu     sync.Mutex
 	value  T
@@ -165,7 +165,7 @@ type lastAnswer[T any] struct {
 	refuse string // what was wrong with the last answer
 }
 
-// lookAgain asks a function if that is due, and returns its last good answer, which is only read.
+// lookAgain asks a function if that is due, and returns its last good answer, which is read-only.
 func lookAgain[T any](s *Self, last *lastAnswer[T], name string, ask func() (T, error)) T {
 	last.mu.Lock()
 	defer last.mu.Unlock()
@@ -174,7 +174,7 @@ func lookAgain[T any](s *Self, last *lastAnswer[T], name string, ask func() (T, 
 		return last.value
 	}
 	last.asked = now
-	// What is wrong with an answer is one too: only panics and silence are the function's faults.
+	// An unusable answer is an answer too: only panics and silence are the function's faults.
 	type answer struct {
 		value T
 		err   error

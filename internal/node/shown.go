@@ -10,10 +10,10 @@ import (
 	"github.com/podwright/podwright/runtime/pods"
 )
 
-// Shown are the pods as others may see them: each with its newest status, as a copy.
+// Shown are the pods as others may see them: copies, each with its newest status.
 type Shown struct {
 	Residents *Residents
-	// Pulling returns the images that the containers of a pod wait for.
+	// Pulling returns the images that the containers of a pod are waiting for.
 	Pulling func(uid types.UID) []pods.Pull
 	// Translate turns the UID of a mirror pod into that of its static pod (PM6).
 	Translate func(uid types.UID) types.UID
@@ -44,8 +44,8 @@ func (s *Shown) Get(uid types.UID) (*v1.Pod, bool) {
 	return nil, false
 }
 
-// Named returns the pod that has a name. A pod that is desired has it rather than one that is
-// only being stopped, such as its predecessor.
+// Named returns the pod with this name. A desired pod takes precedence over one that is only being
+// stopped, such as its predecessor.
 func (s *Shown) Named(namespace, name string) (*v1.Pod, bool) {
 	var found *v1.Pod
 	for uid, p := range s.Residents.All() {

@@ -21,7 +21,7 @@ import (
 	"github.com/podwright/podwright/syncloop/shutdown"
 )
 
-// ErrShuttingDown: the node is shutting down, or has shut down.
+// ErrShuttingDown says that the node is shutting down, or has shut down.
 var ErrShuttingDown = errors.New("the node is shutting down already")
 
 // flushTimeout is how long a shutdown waits for the sinks.
@@ -54,7 +54,7 @@ type Shutdown struct {
 	RemovePod func(ctx context.Context, uid types.UID) error
 	// Changed is called when a shutdown has begun, or was cancelled.
 	Changed func()
-	// Stopped is closed when the engine's run has ended; a shutdown then ends with ErrStopped.
+	// Stopped is closed when the engine's run has ended; then a shutdown ends with ErrStopped.
 	Stopped    <-chan struct{}
 	ErrStopped error
 	Clock      clock.WithTickerAndDelayedExecution
@@ -64,7 +64,7 @@ type Shutdown struct {
 	active bool
 }
 
-// Active reports whether the node shuts down or has, so that no new pod may come.
+// Active reports whether the node is shutting down or has shut down, so that no new pod may come.
 func (s *Shutdown) Active() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,8 +80,8 @@ func (s *Shutdown) Err() error {
 }
 
 // Run stops the pods group by group. It returns [ErrShuttingDown] for a second call, ErrStopped if
-// the engine's run ends, or the cause of ctx, whose end cancels the shutdown; a pod's trouble is in
-// the report alone.
+// the engine's run ends, or the cause of ctx, whose end cancels the shutdown; a pod's trouble is
+// only in the report.
 func (s *Shutdown) Run(ctx context.Context, plan shutdown.Plan) (shutdown.Report, error) {
 	select {
 	case <-s.Stopped:
@@ -125,7 +125,7 @@ func (s *Shutdown) run(ctx context.Context, plan shutdown.Plan) (shutdown.Report
 	return report, nil
 }
 
-// begin refuses new pods from now on; false if they are refused already.
+// begin refuses new pods from now on; it returns false if they are already refused.
 func (s *Shutdown) begin() bool {
 	s.mu.Lock()
 	if s.active {
@@ -138,7 +138,7 @@ func (s *Shutdown) begin() bool {
 	return true
 }
 
-// cancelled takes new pods again.
+// cancelled accepts new pods again.
 func (s *Shutdown) cancelled() {
 	s.mu.Lock()
 	s.active = false
@@ -147,8 +147,8 @@ func (s *Shutdown) cancelled() {
 	s.Logger.Info("The shutdown of the node was cancelled")
 }
 
-// stopBatch stops the pods of one group at once and waits for them no longer than the
-// group's time.
+// stopBatch stops the pods of one group together and waits for them no longer than the group's
+// time.
 func (s *Shutdown) stopBatch(ctx context.Context, batch shutdown.Batch) []shutdown.PodReport {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -183,8 +183,8 @@ func (s *Shutdown) stopPod(ctx context.Context, group shutdown.Group, pod *v1.Po
 	return r
 }
 
-// complete waits for the sinks, fills in what became of each pod, and removes the
-// containers of static pods that are to run again.
+// complete waits for the sinks, fills in what became of each pod, and removes the containers of
+// static pods that will run again.
 func (s *Shutdown) complete(ctx context.Context, report *shutdown.Report) {
 	limited, cancel := timing.WithTimeout(ctx, s.Clock, flushTimeout)
 	defer cancel()
@@ -205,8 +205,7 @@ func (s *Shutdown) complete(ctx context.Context, report *shutdown.Report) {
 	}
 }
 
-// note writes down when the shutdown began and ended; what became of pods is in their
-// records.
+// note records when the shutdown began and ended; what became of pods is in their records.
 func (s *Shutdown) note(report shutdown.Report) {
 	report.Pods = nil
 	text, err := json.Marshal(report)
@@ -218,8 +217,7 @@ func (s *Shutdown) note(report shutdown.Report) {
 	}
 }
 
-// Last returns when the last shutdown that was written down began and ended, zero if
-// there was none. Pods are not in it.
+// Last returns when the last recorded shutdown began and ended, or zero. It does not include pods.
 func (s *Shutdown) Last() (shutdown.Report, error) {
 	var report shutdown.Report
 	text, err := os.ReadFile(s.File)

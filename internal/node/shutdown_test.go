@@ -195,8 +195,8 @@ func TestShutdownWaitsForSinksOnlySoLong(t *testing.T) {
 	})
 }
 
-// TestShutdownRemovesStaticPodsThatItEnded, so that they start again; one that ended by
-// itself, or is of the API, stays.
+// TestShutdownRemovesStaticPodsThatItEnded, so that they start again; a pod that ended on its own,
+// or that is of the API, stays.
 func TestShutdownRemovesStaticPodsThatItEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, workers := newShutdown(t, newStatic("static"), newStatic("done"), newPod("api"))

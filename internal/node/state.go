@@ -10,12 +10,12 @@ import (
 
 var errShuttingDown = errors.New("the node is shutting down")
 
-// State tells how the node is, in the words of the API.
+// State says how the node is, in the words of the API.
 type State struct {
 	Health *Health
 	// ShuttingDown reports whether no new pod may come.
 	ShuttingDown func() bool
-	// Pressure returns the conditions of what the node may run out of.
+	// Pressure returns the conditions for everything that the node may run out of.
 	Pressure func() []v1.NodeCondition
 	Clock    clock.PassiveClock
 }
@@ -31,8 +31,8 @@ func (s State) Ready() error {
 	return err
 }
 
-// Conditions returns the conditions of pressure and last Ready, whose transition time
-// continues that in last.
+// Conditions returns the conditions of pressure and finally Ready, whose transition time continues
+// from last.
 func (s State) Conditions(last []v1.NodeCondition) []v1.NodeCondition {
 	at := metav1.NewTime(s.Clock.Now())
 	ready := v1.NodeCondition{

@@ -13,8 +13,8 @@ import (
 	"github.com/podwright/podwright/runtime/cri"
 )
 
-// Streams opens streams to containers, in the way that the runtime has (spec/runtime.md 27.1, 27.2): a
-// runtime with a server of its own names a URL, one in this program serves the stream itself.
+// Streams opens streams to containers in the way that the runtime supports (spec/runtime.md 27.1, 27.2): a
+// runtime with its own stream server returns a URL, and a runtime in this program serves the stream itself.
 type Streams struct {
 	pod    func(uid types.UID) (*v1.Pod, bool)
 	view   func(uid types.UID) (*runtime.PodStatus, error)
@@ -33,7 +33,7 @@ func NewStreams(rt cri.RuntimeService, pod func(types.UID) (*v1.Pod, bool), view
 	return s
 }
 
-// Exec runs a command in a container, or returns the URL where the runtime does.
+// Exec runs a command in a container, or returns the URL at which the runtime does.
 func (s *Streams) Exec(ctx context.Context, uid types.UID, container string, cmd []string, ends cri.Streams) (url string, err error) {
 	if len(cmd) == 0 {
 		return "", fmt.Errorf("exec in container %q of pod %q: no command given: %w", container, uid, runtime.ErrInvalid)
@@ -56,7 +56,7 @@ func (s *Streams) Exec(ctx context.Context, uid types.UID, container string, cmd
 	return response.GetUrl(), nil
 }
 
-// Attach connects to the main process of a container, or returns the URL where the runtime does.
+// Attach connects to the main process of a container, or returns the URL at which the runtime does.
 func (s *Streams) Attach(ctx context.Context, uid types.UID, container string, ends cri.Streams) (url string, err error) {
 	id, err := s.running(uid, container)
 	switch {
@@ -76,7 +76,7 @@ func (s *Streams) Attach(ctx context.Context, uid types.UID, container string, e
 	return response.GetUrl(), nil
 }
 
-// PortForward connects conn with the port of a pod, or returns the URL where the runtime forwards ports.
+// PortForward connects conn to the port of a pod, or returns the URL at which the runtime forwards ports.
 func (s *Streams) PortForward(ctx context.Context, uid types.UID, conn io.ReadWriter, ports []int32) (url string, err error) {
 	pod, ok := s.pod(uid)
 	if !ok {
@@ -117,7 +117,7 @@ func (s *Streams) forward(ctx context.Context, pod *v1.Pod, conn io.ReadWriter, 
 	return "", fmt.Errorf("it has no sandbox that runs: %w", runtime.ErrFailedPrecondition)
 }
 
-// running returns the ID of the container's run at the runtime.
+// running returns the runtime's ID of the running container.
 func (s *Streams) running(uid types.UID, container string) (id string, err error) {
 	pod, ok := s.pod(uid)
 	if !ok {

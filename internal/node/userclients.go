@@ -13,8 +13,8 @@ import (
 	"github.com/podwright/podwright/syncloop/mirror"
 )
 
-// MirrorClient contains a client for mirror pods, nil if there is none. A call that ignores the end of its
-// context is left alone, and its mirror pod waits for it alone.
+// MirrorClient wraps a client for mirror pods, or returns nil for nil. A call that ignores the end
+// of its context is left behind, and only its mirror pod waits for it.
 func (u Users) MirrorClient(client mirror.Client) mirror.Client {
 	if client == nil {
 		return nil
@@ -58,8 +58,8 @@ func (m userMirrors) Delete(ctx context.Context, namespace, name string, uid typ
 	return err
 }
 
-// NodeGetter contains the function that returns the node of mirror pods, nil if there is none. While it does
-// not answer the node is not known.
+// NodeGetter wraps the function that returns the node of mirror pods, or returns nil for nil. While
+// the function does not answer, the node is not known.
 func (u Users) NodeGetter(get mirror.NodeGetter) mirror.NodeGetter {
 	if get == nil {
 		return nil
@@ -71,8 +71,8 @@ func (u Users) NodeGetter(get mirror.NodeGetter) mirror.NodeGetter {
 	}
 }
 
-// Stats contains what tells how full the node is, nil if there is none. A pod of which it does not tell within
-// 10 s counts as using nothing.
+// Stats wraps what reports how full the node is, or returns nil for nil. A pod that is not reported
+// within 10 s counts as using nothing.
 func (u Users) Stats(stats eviction.Stats) eviction.Stats {
 	if stats == nil {
 		return nil
@@ -88,7 +88,7 @@ type userStats struct {
 func (s userStats) Node(ctx context.Context) (map[eviction.Signal]eviction.Observation, error) {
 	type answer struct {
 		readings map[eviction.Signal]eviction.Observation
-		err      error // comes along with readings
+		err      error // may come together with readings
 	}
 	call := foreign.Call{Kind: problem.Function, Name: "Eviction.Stats.Node", Patience: problem.FunctionLimit}
 	got, err := foreign.Ask(ctx, s.users.Calls, call, foreign.Limits{Wait: problem.FunctionLimit}, func(ctx context.Context) (a answer, _ error) {
@@ -111,7 +111,7 @@ func (s userStats) Pod(ctx context.Context, pod *v1.Pod, signal eviction.Signal)
 	})
 }
 
-// Services contains a lister of services, nil if there is none. While it does not answer they are not known.
+// Services wraps a lister of services, or returns nil for nil. Services are unknown until it answers.
 func (u Users) Services(lister pods.ServiceLister) pods.ServiceLister {
 	if lister == nil {
 		return nil
@@ -137,7 +137,7 @@ func (s userServices) Services(namespace string) ([]*v1.Service, bool) {
 	return got.services, got.synced
 }
 
-// RuntimeClasses contains a getter of runtime classes, nil if there is none.
+// RuntimeClasses wraps a getter of runtime classes, or returns nil for nil.
 func (u Users) RuntimeClasses(getter pods.RuntimeClassGetter) pods.RuntimeClassGetter {
 	if getter == nil {
 		return nil
@@ -155,8 +155,8 @@ func (c userClasses) RuntimeClass(name string) (pods.RuntimeClass, error) {
 	return foreign.Quick(c.users.Calls, call, nil, func() (pods.RuntimeClass, error) { return c.getter.RuntimeClass(name) })
 }
 
-// SandboxReady contains the function that is told of new sandboxes, nil if there is none. The pod waits for it,
-// for as long as its step lasts.
+// SandboxReady wraps the function that is called with new sandboxes, or returns nil for nil. The
+// pod waits for it as long as its step lasts.
 func (u Users) SandboxReady(ready func(ctx context.Context, uid types.UID, ips []string)) func(ctx context.Context, uid types.UID, ips []string) {
 	if ready == nil {
 		return nil

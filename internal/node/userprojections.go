@@ -11,11 +11,11 @@ import (
 	"github.com/podwright/podwright/runtime/pods"
 )
 
-// issuing are the limits of calls that make something for one pod: its volume waits no longer than for a
-// config map, and a later call joins one that is still under way.
+// issuing returns the limits of calls that make something for one pod: its volume waits no longer
+// than for a config map, and a later call joins one that is still in progress.
 func issuing() foreign.Limits { return foreign.Limits{Wait: problem.FunctionLimit, Join: true} }
 
-// podCall is a call of a function of the user for one pod. What it makes is about object.
+// podCall is a call of a user's function for one pod, to make something about object.
 func podCall(name string, pod *v1.Pod, object string) foreign.Call {
 	return foreign.Call{
 		Kind: problem.Function, Name: name, UID: pod.UID, Pod: problem.Of(pod.Namespace, pod.Name, pod.UID), Object: object,
@@ -23,8 +23,8 @@ func podCall(name string, pod *v1.Pod, object string) foreign.Call {
 	}
 }
 
-// Projections contains what makes tokens, trust bundles and certificates; makers that are nil stay nil. What
-// is not made within 10 s is asked for again.
+// Projections wraps what makes tokens, trust bundles and certificates; nil makers stay nil. What is
+// not made within 10 s is requested again.
 func (u Users) Projections(p pods.Projections) pods.Projections {
 	var out pods.Projections
 	if p.Token != nil {
@@ -73,8 +73,8 @@ func (c userCertificates) PodCertificate(ctx context.Context, pod *v1.Pod, s *v1
 	})
 }
 
-// ImageCredentials contains a source of credentials of registries, nil if there is none. After 70 s, longer than
-// a credential plugin may take, the image is pulled without them.
+// ImageCredentials wraps a source of registry credentials, or returns nil for nil. After 70 s,
+// which is longer than a credential plugin may take, the image is pulled without them.
 func (u Users) ImageCredentials(source pods.ImageCredentials) pods.ImageCredentials {
 	if source == nil {
 		return nil
@@ -95,8 +95,8 @@ func (c userCredentials) Credentials(ctx context.Context, pod *v1.Pod, image str
 	})
 }
 
-// Grants contains what gives containers CPUs and devices, nil if there is nothing. A call that ignores the end
-// of its context is left alone.
+// Grants wraps what gives containers CPUs and devices, or returns nil for nil. A call that ignores
+// the end of its context is left behind.
 func (u Users) Grants(g pods.Grants) pods.Grants {
 	if g == nil {
 		return nil
@@ -115,7 +115,7 @@ func (g userGrants) Grant(ctx context.Context, pod *v1.Pod, c *v1.Container) (po
 	})
 }
 
-// Release takes back what a pod has. As with volumes, until it returns no new life of the pod begins (IN3).
+// Release takes back what a pod has. As with volumes, no new life of the pod begins until it returns (IN3).
 func (g userGrants) Release(ctx context.Context, uid types.UID) error {
 	call := foreign.Call{Kind: problem.Function, Name: "Pods.Grants.Release", UID: uid, Patience: problem.RemovalLimit}
 	_, err := foreign.Ask(ctx, g.users.Calls, call, foreign.Limits{Join: true}, func(ctx context.Context) (struct{}, error) {

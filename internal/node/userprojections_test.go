@@ -55,7 +55,7 @@ func (m mute) Release(_ context.Context, uid types.UID) error {
 	return nil
 }
 
-// TestIssuersThatDoNotAnswerHoldTheirPodAlone: IN6. What makes tokens, certificates, credentials and grants is
+// TestIssuersThatDoNotAnswerHoldTheirPodAlone: IN6. What makes tokens, certificates and grants is
 // waited for 10 s, credentials 70 s; a panic is an error; other pods are served meanwhile.
 func TestIssuersThatDoNotAnswerHoldTheirPodAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

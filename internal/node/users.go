@@ -17,8 +17,8 @@ import (
 	"github.com/podwright/podwright/syncloop/admission"
 )
 
-// Users calls the functions of the program that embeds the engine: one that panics or does
-// not return harms the pod it was called for, and is listed (IN6).
+// Users calls the functions of the program that embeds the engine: a function that panics or does
+// not return harms only the pod it was called for, and is listed (IN6).
 type Users struct {
 	Calls *foreign.Calls
 	Clock clock.WithDelayedExecution
@@ -26,14 +26,14 @@ type Users struct {
 	Hold cleanup.Hold
 }
 
-// Handlers contains admission handlers, which are asked about one pod after the other. answered is called with
-// a pod on which one of them gave its verdict late, or whose turn is over.
+// Handlers wraps admission handlers, which are asked about one pod after the other. answered is
+// called with a pod that got its verdict late from one of them, or whose turn is over.
 func (u Users) Handlers(handlers []admission.Handler, answered func(uid types.UID)) []admission.Handler {
 	return u.handlers("Admission.Handlers", handlers, answered, &verdictLine{clock: u.Clock, wake: answered})
 }
 
-// SoftHandlers contains the handlers that are asked before each sync of a pod. answered is called with a pod on
-// which one of them gave its verdict late.
+// SoftHandlers wraps the handlers that are asked before each sync of a pod. answered is called with
+// a pod that got its verdict late from one of them.
 func (u Users) SoftHandlers(handlers []admission.Handler, answered func(uid types.UID)) []admission.Handler {
 	return u.handlers("Admission.Soft", handlers, answered, nil)
 }
@@ -53,13 +53,13 @@ type userHandler struct {
 	name     string
 	handler  admission.Handler
 	answered func(uid types.UID)
-	line     *verdictLine // nil: pods are asked about in no order
+	line     *verdictLine // nil: pods are asked about in any order
 }
 
 var _ admission.Asker = userHandler{}
 
-// Ask returns the handler's verdict, or why there is none yet. A late verdict counts for the
-// pod as it was when the handler was asked; the pods beside it may be others by now.
+// Ask returns the handler's verdict, or why there is none yet. A late verdict counts for the pod as
+// it was when the handler was asked; the pods beside it may have changed since.
 func (h userHandler) Ask(r admission.Request) (admission.Verdict, error) {
 	uid := r.Pod.UID
 	if h.line == nil {
@@ -80,7 +80,7 @@ func (h userHandler) ask(r admission.Request, late func()) (admission.Verdict, e
 	}, late, func() (admission.Verdict, error) { return h.handler.Admit(r), nil })
 }
 
-// Admit is for callers that know no open verdict: one without is a refusal.
+// Admit is for callers that cannot handle an open verdict: it turns one into a refusal.
 func (h userHandler) Admit(r admission.Request) admission.Verdict {
 	v, err := h.Ask(r)
 	if err != nil {
@@ -89,14 +89,14 @@ func (h userHandler) Admit(r admission.Request) admission.Verdict {
 	return v
 }
 
-// Veto contains [cleanup.Options.Veto], nil if there is none. Without an answer the action is
-// not done now; answered is called after a late answer.
+// Veto wraps [cleanup.Options.Veto], or returns nil for nil. Without an answer, the action is not
+// done now; answered is called after a late answer.
 func (u Users) Veto(veto func(cleanup.Action) error, answered func()) func(cleanup.Action) error {
 	if veto == nil {
 		return nil
 	}
 	return func(a cleanup.Action) error {
-		// The veto's own error is an answer, which may come late as well.
+		// The veto's own error is an answer, which may also come late.
 		refusal, err := foreign.Quick(u.Calls, foreign.Call{
 			Kind: problem.Function, Name: "Cleanup.Veto", UID: a.PodUID, Pod: podOf(a), Object: a.Step.String() + " " + a.Object.String(),
 			Patience: problem.FunctionLimit,
@@ -119,8 +119,8 @@ func podOf(a cleanup.Action) string {
 	return problem.Of(a.Object.Namespace, a.Object.Name, a.PodUID)
 }
 
-// Critical contains the function that says which pods the node needs more than others. A nil
-// one, and one that has not answered, is replaced by the pod's priority.
+// Critical wraps the function that says which pods the node needs more than others. The pod's
+// priority replaces a nil function, and one that has not answered.
 func (u Users) Critical(critical func(*v1.Pod) bool) func(*v1.Pod) bool {
 	if critical == nil {
 		return podinfo.Critical
@@ -134,7 +134,7 @@ func (u Users) Critical(critical func(*v1.Pod) bool) func(*v1.Pod) bool {
 	}
 }
 
-// Spared is Critical for the parts that stop pods: a pod is spared if the answer is not known.
+// Spared is Critical for the parts that stop pods: if the answer is not known, a pod is spared.
 func (u Users) Spared(critical func(*v1.Pod) bool) func(*v1.Pod) bool {
 	if critical == nil {
 		return podinfo.Critical
@@ -152,15 +152,15 @@ func (u Users) critical(critical func(*v1.Pod) bool, pod *v1.Pod) (bool, error) 
 	}, nil, func() (bool, error) { return critical(pod), nil })
 }
 
-// Leave waits at the end of a run for functions that are still called, for some seconds, and logs
-// those that do not return.
+// Leave waits some seconds, at the end of a run, for functions that are still being called, and
+// logs those that do not return.
 func (u Users) Leave(logger logr.Logger) {
 	for _, call := range u.Calls.Leave() {
 		logger.Error(errDeaf, "The engine ends without it, and its goroutine is lost", "call", call.Name, "pod", call.Pod, "uid", call.UID)
 	}
 }
 
-// errDeaf is why a goroutine is lost.
+// errDeaf is reported when a goroutine is lost to a function that does not return.
 var errDeaf = errors.New("a function has not returned although its context has ended")
 
 // Stopping lists a component of the engine that does not end although it was told to.

@@ -14,9 +14,9 @@ import (
 	"github.com/podwright/podwright/runtime/pods"
 )
 
-// Volumes contains a volume manager, nil if there is none. A call that ignores the end of its
-// context is left alone: the pod is stopped beside it, and nothing is taken down before a
-// SetUp has returned.
+// Volumes wraps a volume manager, or returns nil for nil. A call that ignores the end of its
+// context is left behind: the pod is stopped regardless, and nothing is torn down before a SetUp
+// has returned.
 func (u Users) Volumes(m pods.VolumeManager) pods.VolumeManager {
 	if m == nil {
 		return nil
@@ -34,9 +34,9 @@ type userVolumes struct {
 	manager pods.VolumeManager
 
 	mu sync.Mutex
-	// unsure are the volumes for which the manager did not say whether it handles them.
+	// unsure holds the volumes for which the manager did not say whether it handles them.
 	unsure map[volumeKey]error
-	// making counts the calls of SetUp under way by pod.
+	// making counts the calls of SetUp in progress, by pod.
 	making map[types.UID]int
 }
 
@@ -53,8 +53,8 @@ func (v *userVolumes) podCall(name string, pod *v1.Pod, volume *v1.Volume) forei
 	return call
 }
 
-// Handles answers yes if the manager does not answer: then its SetUp says what is wrong,
-// rather than that the engine makes a volume that is not its own.
+// Handles returns true if the manager does not answer: then its SetUp reports what is wrong, and
+// the engine does not make a volume that is not its own.
 func (v *userVolumes) Handles(pod *v1.Pod, volume *v1.Volume) bool {
 	key := volumeKey{pod.UID, volume.Name}
 	answer, err := foreign.Quick(v.users.Calls, v.podCall("Handles", pod, volume),
@@ -86,7 +86,7 @@ func (v *userVolumes) SetUp(ctx context.Context, pod *v1.Pod, volume *v1.Volume)
 		})
 }
 
-// make counts the calls of SetUp under way.
+// make counts the calls of SetUp in progress.
 func (v *userVolumes) make(uid types.UID, n int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -95,7 +95,7 @@ func (v *userVolumes) make(uid types.UID, n int) {
 	}
 }
 
-// made returns an error while a SetUp of the pod is under way.
+// made returns an error while a SetUp of the pod is in progress.
 func (v *userVolumes) made(uid types.UID) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -115,8 +115,8 @@ func (v *userVolumes) TearDown(ctx context.Context, uid types.UID) error {
 	v.mu.Unlock()
 	_, err := foreign.Ask(ctx, v.users.Calls, v.call("TearDown", uid), foreign.Limits{Join: true},
 		func(ctx context.Context) (struct{}, error) {
-			// Until it returns, however long after its caller has gone, no new life of the
-			// pod begins (IN3). A life that tears down itself needs no hold.
+			// Until this call returns, however long after its caller has gone, no new life of the
+			// pod begins (IN3). A life that tears down its own volumes needs no hold.
 			_, release, _ := v.users.Hold(ctx, uid, "tear down volumes")
 			defer release()
 			return struct{}{}, v.manager.TearDown(ctx, uid)
@@ -133,8 +133,8 @@ func (v *userVolumes) Mounted(ctx context.Context, uid types.UID) ([]string, err
 		func(ctx context.Context) ([]string, error) { return v.manager.Mounted(ctx, uid) })
 }
 
-// Objects contains a source of config maps and secrets, nil if there is none. An object that
-// is not read within 10 s is not known, and is asked for again.
+// Objects wraps a source of config maps and secrets, or returns nil for nil. An object that is not
+// read within 10 s is not known, and is requested again.
 func (u Users) Objects(getter pods.ObjectGetter) pods.ObjectGetter {
 	if getter == nil {
 		return nil
@@ -157,7 +157,7 @@ func (o userObjects) GetSecret(ctx context.Context, namespace, name string) (*v1
 	return getObject(ctx, o.users, "GetSecret", namespace, name, o.getter.GetSecret)
 }
 
-// getObject reads an object for one pod. A getter that hangs for one pod is asked for others.
+// getObject reads an object for one pod. A getter that hangs for one pod is still called for others.
 func getObject[T any](
 	ctx context.Context, u Users, method, namespace, name string, get func(ctx context.Context, namespace, name string) (T, error),
 ) (T, error) {

@@ -14,26 +14,26 @@ import (
 
 // Limits of a line.
 const (
-	// turnLimit is how long one pod may keep others from being asked about.
+	// turnLimit is how long one pod may keep the handlers from being asked about others.
 	turnLimit = 500 * time.Millisecond
-	// vainTurns is how often in vainPeriod that may come to nothing: a crowd of pods without a
-	// verdict delays others by 2 s in 10 s.
+	// vainTurns is how often in vainPeriod such a turn may come to nothing: many pods without a
+	// verdict delay others by at most 2 s in 10 s.
 	vainTurns  = 4
 	vainPeriod = 10 * time.Second
 )
 
-// verdictLine has the handlers of a user asked about one pod after the other, because what one gets
-// counts for the next (AD1). A pod whose verdict takes long, or a crowd of these, is passed
-// by the others (IN6).
+// verdictLine makes the user's handlers be asked about one pod after the other, because what one
+// pod gets counts for the next (AD1). A pod whose verdict takes long, or many such pods, are
+// overtaken by the others (IN6).
 type verdictLine struct {
 	clock clock.WithDelayedExecution
-	// wake has the pods asked about again whose turn it may be.
+	// wake is called when a turn is over, so that waiting pods are asked about again.
 	wake func(uid types.UID)
 
 	mu     sync.Mutex
 	holder types.UID // whose verdict is open; empty: none is, or it has lost its turn
 	end    clock.Timer
-	// vain counts the turns since then that came to nothing.
+	// vain counts the turns since vainSince that came to nothing.
 	vain      int
 	vainSince time.Time
 }
@@ -46,7 +46,7 @@ func (e *behindError) Error() string {
 	return fmt.Sprintf("the verdict on the pod %s comes first", e.holder)
 }
 
-// Behind says that no pod is judged now but those that have been asked about.
+// Behind says that no pod is judged now except those that have already been asked about.
 func (e *behindError) Behind() bool { return true }
 
 // enter returns an error while it is another pod's turn.
@@ -59,7 +59,7 @@ func (l *verdictLine) enter(uid types.UID) error {
 	return nil
 }
 
-// note takes what a handler said about a pod that has entered.
+// note processes what a handler said about a pod that has entered.
 func (l *verdictLine) note(uid types.UID, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -73,7 +73,7 @@ func (l *verdictLine) note(uid types.UID, err error) {
 	}
 }
 
-// answered gives the pod's turn the time to be taken up.
+// answered gives the pod whose turn it is time to use the answer.
 func (l *verdictLine) answered(uid types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -16,9 +16,9 @@ import (
 	"github.com/podwright/podwright/syncloop/admission"
 )
 
-// TestHandlersJudgeOnePodAfterTheOther: AD1, IN6. While a verdict is open no other pod is asked about, for half a
-// second at most, and not at all while four such waits in 10 s came to nothing. A verdict that
-// has come keeps its turn until it is taken.
+// TestHandlersJudgeOnePodAfterTheOther: AD1, IN6. While a verdict is open, no other pod is asked
+// about, for half a second at most, and not at all once four such waits in 10 s came to nothing. A
+// verdict that has arrived keeps its turn until it is used.
 func TestHandlersJudgeOnePodAfterTheOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hung := make(chan struct{})

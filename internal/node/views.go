@@ -20,12 +20,12 @@ var (
 
 var errNotSynced = errors.New("the runtime has not been read completely yet")
 
-// Peek returns the newest view of a pod, stamped as of the last look that found it unchanged.
+// Peek returns the newest view of a pod, stamped with the latest look that found the pod unchanged.
 func (v WorkerViews) Peek(uid types.UID) (*runtime.PodStatus, error) {
 	if !v.Synced() {
 		return nil, errNotSynced
 	}
-	// In this order: what is read in between may only make the status newer.
+	// In this order: a reading in between can only make the status newer.
 	asOf := v.AsOf(uid)
 	status, err := v.Get(uid)
 	if err != nil || status == nil || status.Stamp >= asOf {
@@ -37,8 +37,8 @@ func (v WorkerViews) Peek(uid types.UID) (*runtime.PodStatus, error) {
 	return &seen, nil
 }
 
-// Gone reports whether the runtime was seen to have nothing of a pod: its own last step has removed all, or a
-// list since then lacks it. What turns up later is noticed.
+// Gone reports whether the runtime was seen to have nothing of a pod: its own last step has removed
+// everything, or a later list lacks it. What turns up after that is noticed.
 func (v WorkerViews) Gone(uid types.UID) bool {
 	view, err := v.Get(uid)
 	return err == nil && len(view.Sandboxes)+len(view.Containers) == 0

@@ -8,20 +8,20 @@ import (
 	"github.com/podwright/podwright/podworkers"
 )
 
-// Wakes has the workers look at pods again, because something that a pod uses changed.
+// Wakes makes the workers look at pods again because something that a pod uses changed.
 type Wakes struct {
 	Residents *Residents
 	// Update hands an update to the workers.
 	Update func(podworkers.UpdateOptions)
-	// Refresh has the volumes of a pod written again in the middle of a step that may take long.
+	// Refresh makes the volumes of a pod be rewritten during a step that may take long.
 	Refresh func(uid types.UID)
 	Clock   clock.PassiveClock
 }
 
-// Wake asks for a sync of a desired pod. A step that is under way is not disturbed: the worker
-// finds the request when the step ends.
+// Wake asks for a sync of a desired pod. A step in progress is not disturbed: the worker finds the
+// request when the step ends.
 func (w *Wakes) Wake(uid types.UID) {
-	// A pod without a worker is begun by the loop or by housekeeping, never by a wake.
+	// A pod without a worker is started by the loop or by housekeeping, never by a wake.
 	if pod, ok := w.Residents.Desired.Get(uid); ok && w.Residents.Lives.IsPodKnown(uid) {
 		w.Update(podworkers.UpdateOptions{Type: podworkers.Sync, Pod: pod, StartTime: w.Clock.Now()})
 	}

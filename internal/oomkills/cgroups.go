@@ -16,13 +16,13 @@ const (
 	maxFolders = 20_000
 )
 
-// hierarchy is where the kernel shows what it has killed.
+// hierarchy is where the kernel shows how many processes it has killed.
 type hierarchy struct {
 	top, file string
 }
 
-// examine finds the hierarchy below a folder such as /sys/fs/cgroup: that of version 1 if it has the
-// controller of memory. Without either the folder of the result is empty.
+// examine finds the hierarchy below a folder such as /sys/fs/cgroup: that of version 1 if the
+// folder has the memory controller. If it finds none, the folder in the result is empty.
 func examine(root string) hierarchy {
 	entries, _ := os.ReadDir(root)
 	for _, e := range entries {
@@ -45,8 +45,8 @@ func (h hierarchy) kills(path string) (int64, bool) {
 	return count(content)
 }
 
-// machine reads how many processes the kernel has killed for want of memory on the whole machine, wherever they belonged, from
-// a file such as /proc/vmstat; false if its kernel does not count.
+// machine reads, from a file such as /proc/vmstat, how many processes the kernel has killed for lack of
+// memory on the whole machine, wherever they belonged; false if the kernel does not count them.
 func machine(vmstat string) (int64, bool) {
 	content, err := os.ReadFile(vmstat)
 	if err != nil {
@@ -55,7 +55,7 @@ func machine(vmstat string) (int64, bool) {
 	return count(content)
 }
 
-// count is the number in the line oom_kill.
+// count returns the number in the line oom_kill.
 func count(content []byte) (int64, bool) {
 	for line := range bytes.Lines(content) {
 		if number, ok := bytes.CutPrefix(bytes.TrimSpace(line), []byte("oom_kill ")); ok {
@@ -66,11 +66,11 @@ func count(content []byte) (int64, bool) {
 	return 0, false
 }
 
-// errFound ends a search.
+// errFound ends a search early.
 var errFound = errors.New("all were found")
 
-// find looks for the cgroups of containers: folders whose names end with their IDs, as ID,
-// cri-containerd-ID.scope or crio-ID. It returns their paths by ID.
+// find looks for the cgroups of containers: folders whose names end with a container's ID, as in
+// ID, cri-containerd-ID.scope or crio-ID. It returns their paths by ID.
 func (h hierarchy) find(ids map[string]bool) map[string]string {
 	found := map[string]string{}
 	if h.top == "" || len(ids) == 0 {
@@ -82,7 +82,7 @@ func (h hierarchy) find(ids map[string]bool) map[string]string {
 		if folders++; folders > maxFolders || depth > maxDepth {
 			return nil
 		}
-		entries, _ := os.ReadDir(dir) // one that is gone meanwhile has nothing
+		entries, _ := os.ReadDir(dir) // a folder that has vanished meanwhile has nothing
 		for _, e := range entries {
 			if !e.IsDir() {
 				continue
@@ -104,7 +104,7 @@ func (h hierarchy) find(ids map[string]bool) map[string]string {
 	return found
 }
 
-// idOf is the ID in the name of a container's cgroup. What CRI-O's monitor has is not the container's.
+// idOf returns the ID in the name of a container's cgroup. The cgroup of CRI-O's monitor is not the container's.
 func idOf(name string) string {
 	name = strings.TrimSuffix(name, ".scope")
 	if strings.Contains(name, "conmon-") {

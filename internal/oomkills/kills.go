@@ -20,10 +20,10 @@ import (
 const (
 	// period is the time between two looks at the cgroups, while there are any.
 	period = 10 * time.Second
-	// maxSearches is how often the cgroup of a container is looked for: one that is not a folder of this
-	// machine, as in a virtual machine, is not found.
+	// maxSearches bounds the searches for a container's cgroup: a cgroup that is not a folder of
+	// this machine, as in a virtual machine, is never found.
 	maxSearches = 3
-	// minID is the length from which on an ID is one that no other cgroup is named after.
+	// minID is the length from which no other cgroup is named like an ID.
 	minID = 32
 )
 
@@ -31,7 +31,7 @@ const (
 type Options struct {
 	// View shows a pod as it was last read.
 	View func(uid types.UID) (*runtime.PodStatus, error)
-	// Pod returns a pod, nil if it is not known.
+	// Pod returns a pod, or nil if it is not known.
 	Pod func(uid types.UID) *v1.Pod
 	// Stopping reports whether the pod is being stopped.
 	Stopping func(uid types.UID) bool
@@ -45,20 +45,20 @@ type Options struct {
 	Logger  logr.Logger
 }
 
-// Kills knows what was killed. Make one with [New]; all methods are safe for concurrent use.
+// Kills knows what was killed. Create one with [New]; all methods are safe for concurrent use.
 type Kills struct {
 	options Options
-	// made is when the agent began: earlier kills are not its to tell.
+	// made is when the agent began: earlier kills are not reported.
 	made   time.Time
 	groups hierarchy
 	set    *instrument.Set
 	total  metric.Int64Observable
-	// begun says that a container runs whose cgroup is to be looked at.
+	// begun says that a container has started whose cgroup needs to be looked at.
 	begun chan struct{}
 
 	mu   sync.Mutex
 	pods map[types.UID]*pod
-	// machine are the kills of the machine at the last look, killedAt is when a look last saw that there were more.
+	// machine is the machine's number of kills at the last look, killedAt when a look last saw it change.
 	machine  int64
 	killedAt time.Time
 }
@@ -78,7 +78,7 @@ type told struct {
 	text                       string
 }
 
-// New returns an empty table, or what is wrong with the meter. It starts nothing.
+// New returns an empty table, or an error that says what is wrong with the meter. It starts nothing.
 func New(options Options) (*Kills, error) {
 	if options.Root == "" {
 		options.Root = "/sys/fs/cgroup"
@@ -116,7 +116,7 @@ func (k *Kills) Run(ctx context.Context) error {
 		}
 		begun := k.begun
 		if due != nil {
-			begun = nil // it runs already
+			begun = nil // already running
 		}
 		select {
 		case <-ctx.Done():
@@ -133,7 +133,7 @@ func (k *Kills) Run(ctx context.Context) error {
 	}
 }
 
-// Noticed takes what is new about a pod. It reads the cache alone.
+// Noticed takes what is new about a pod. It reads only the cache.
 func (k *Kills) Noticed(uid types.UID) {
 	view, err := k.options.View(uid)
 	if err != nil || view == nil {
@@ -145,7 +145,7 @@ func (k *Kills) Noticed(uid types.UID) {
 	k.tell(events)
 }
 
-// update takes a pod as it is now. The caller holds mu.
+// update takes the current state of a pod. The caller holds mu.
 func (k *Kills) update(uid types.UID, view *runtime.PodStatus) (events []told) {
 	if len(view.Containers)+len(view.Sandboxes) == 0 {
 		delete(k.pods, uid)
@@ -160,7 +160,7 @@ func (k *Kills) update(uid types.UID, view *runtime.PodStatus) (events []told) {
 	for _, c := range view.Containers {
 		there[c.ID.ID] = true
 		if _, shown := p.sums[c.Name]; !shown {
-			p.sums[c.Name] = 0 // a series begins at 0, so that its first kill is a growth
+			p.sums[c.Name] = 0 // a series begins at 0, so that its first kill is an increase
 		}
 		events = append(events, k.updateLife(uid, p, c)...)
 	}
@@ -206,7 +206,7 @@ func killedProcesses(n int64, container string) string {
 	return fmt.Sprintf("Out of memory: the kernel killed %d processes of container %s", n, container)
 }
 
-// watched reports whether a life has a cgroup that is, or may be, known.
+// watched reports whether a life has a cgroup that is known, or may still be found.
 func watched(id string, l *life) bool {
 	return len(id) >= minID && !l.ended && (l.path != "" || l.searches < maxSearches)
 }
@@ -225,8 +225,8 @@ func (k *Kills) watches() bool {
 	return false
 }
 
-// look reads the cgroups of what runs, or of what was not read yet if the kernel has killed nothing since they were read.
-// Nothing is held meanwhile.
+// look reads the cgroups of everything that is running or, if the kernel has killed nothing lately,
+// only those that were not read yet. No lock is held meanwhile.
 func (k *Kills) look() {
 	began := k.options.Clock.Now()
 	all := k.killed()
@@ -239,8 +239,8 @@ func (k *Kills) look() {
 	k.tell(k.take(counts, began))
 }
 
-// killed reports whether the kernel may have killed something in a cgroup since the last look. A kill of the machine may be
-// counted a moment before that of its cgroup, so the next looks are of all too.
+// killed reports whether the kernel may have killed something in a cgroup since the last look. The
+// machine's count may rise a moment before the cgroup's, so the following looks also read everything.
 func (k *Kills) killed() bool {
 	n, ok := machine(k.options.Machine)
 	now := k.options.Clock.Now()
@@ -253,8 +253,8 @@ func (k *Kills) killed() bool {
 	return since >= 0 && since < 2*period
 }
 
-// paths returns the cgroups to read, by ID: of all that runs, or of what was not read yet. Those that are not known yet are
-// looked for.
+// paths returns the cgroups to read, by ID: those of everything that is running, or only those not
+// read yet. It searches for those that are not known yet.
 func (k *Kills) paths(all bool) map[string]string {
 	paths, unknown := map[string]string{}, map[string]bool{}
 	k.mu.Lock()
@@ -284,7 +284,7 @@ func (k *Kills) paths(all bool) map[string]string {
 	return paths
 }
 
-// take takes what was read.
+// take processes what was read.
 func (k *Kills) take(counts map[string]int64, began time.Time) (events []told) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -304,7 +304,7 @@ func (k *Kills) take(counts map[string]int64, began time.Time) (events []told) {
 	return events
 }
 
-// observe shows the sums. Pods that share a name are one series.
+// observe reports the sums. Pods that share a name are one series.
 func (k *Kills) observe(o metric.Observer) {
 	type series struct{ namespace, pod, container string }
 	sums := map[series]int64{}
@@ -320,7 +320,7 @@ func (k *Kills) observe(o metric.Observer) {
 	}
 }
 
-// tell makes the events.
+// tell emits the events.
 func (k *Kills) tell(events []told) {
 	for _, e := range events {
 		ref := &v1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: e.namespace, Name: e.name, UID: e.uid, FieldPath: k.fieldPath(e)}

@@ -191,8 +191,8 @@ func ended(c *runtime.ContainerStatus, code int32, reason string) *runtime.Conta
 	return &e
 }
 
-// 28.1, 28.2: a process that is killed while its container goes on is told once within 10 s, the container's end
-// once, and the sum is that of all its lives until the pod is gone.
+// 28.1, 28.2: a process that is killed while its container continues is reported once, within 10 s,
+// and the container's end once; the sum is that of all its lives until the pod is gone.
 func TestProcessesAndContainersAreToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -279,7 +279,7 @@ func TestScrapeReads(t *testing.T) {
 	})
 }
 
-// 28.3: what was killed before the agent was there is not told by it.
+// 28.3: the agent does not report what was killed before it was there.
 func TestEarlierKillsAreNotTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		long := container(idA, runtime.Running)
@@ -296,7 +296,7 @@ func TestEarlierKillsAreNotTold(t *testing.T) {
 	})
 }
 
-// A container that is killed before it is seen to run is told; one of a list of its own is referred to as such.
+// A container that is killed before it is seen running is reported; one in a list of its own is named accordingly.
 func TestQuickEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -307,7 +307,7 @@ func TestQuickEnd(t *testing.T) {
 	})
 }
 
-// A cgroup that is not there, as that of a virtual machine, is looked for three times; then nothing runs any more.
+// A cgroup that does not exist, such as that of a virtual machine, is searched for only three times.
 func TestSearchesEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

@@ -11,29 +11,29 @@ const (
 	oomKilled = "OOMKilled"
 	// killedCode is the exit code of a process that was killed.
 	killedCode = 137
-	// endDelay is how long after a kill the end of the container may come that the kill has led to.
+	// endDelay is how long after a kill the container's end may come if the kill caused it.
 	endDelay = time.Second
 )
 
 // life is one run of a container.
 type life struct {
 	name string
-	// path is that of its cgroup, empty while it was not found; searches is how often it was looked for.
+	// path is that of its cgroup, empty until it is found; searches is how often it was searched for.
 	path     string
 	searches int
 	// seen is true once the cgroup was read.
 	seen bool
-	// based is false until the first reading of a container that is older than the agent: its kills until
-	// then were another agent's to tell.
+	// based is false until the first reading of a container that is older than the agent: an
+	// earlier agent has reported its kills up to then.
 	based bool
-	// count is what the kernel last said, kills what was counted, grewAt when the reading began that last
-	// showed more.
+	// count is what the kernel last reported, kills what was counted, grewAt when the last reading
+	// that showed an increase began.
 	count, kills int64
 	grewAt       time.Time
 	ended        bool
 }
 
-// read takes what the kernel says, as of a reading that began at a time, and returns how many kills are new.
+// read takes the kernel's count, from a reading that began at began, and returns how many kills are new.
 func (l *life) read(count int64, began time.Time) int64 {
 	if !l.based {
 		l.based, l.count = true, count
@@ -48,9 +48,9 @@ func (l *life) read(count int64, began time.Time) int64 {
 	return more
 }
 
-// end takes how the run ended, and returns how many kills are new: the one that ended it, unless
-// it was read already. Runtimes say OOMKilled also of a container in which a process was killed that
-// was not its first one; of one that is stopped an exit by SIGKILL then says nothing.
+// end takes how the run ended, and returns how many kills are new: the kill that ended the run, unless
+// it was already read. Runtimes also report OOMKilled for a container in which a process other than the
+// first was killed; for a container that is being stopped, an exit by SIGKILL then proves nothing.
 func (l *life) end(status *runtime.ContainerStatus, stopping bool) int64 {
 	l.ended = true
 	if status.Reason != oomKilled {

@@ -2,5 +2,5 @@
 //
 //	Config.Pods, Config.Loop, ... ──► Check ──► "Pods.RootDir is set by the engine: use RootDir"
 //
-// It is pure: what it is given is only read.
+// It is pure: it only reads what it is given.
 package optioncheck

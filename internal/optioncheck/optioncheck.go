@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// Part has the options of one part as the user gave them.
+// Part holds the options of one part as the user gave them.
 type Part struct {
 	// Group is the field of the configuration, Options the struct in it.
 	Group   string
 	Options any
-	// Engine has the fields that the engine sets, with the field of the configuration to use
-	// instead, empty if there is none.
+	// Engine lists the fields that the engine sets, with the field of the configuration to use
+	// instead, or "" if there is none.
 	Engine map[string]string
 	// Negative are the durations that may be negative.
 	Negative []string

@@ -5,7 +5,7 @@ import (
 	"net/netip"
 )
 
-// kind is what makes an address special on every node.
+// kind says why an address is special on every node.
 type kind string
 
 const (
@@ -15,20 +15,20 @@ const (
 	loopback  kind = "the node's own loopback, and the pod is not on the node's network"
 )
 
-// Refused is the error of a connection that the node does not make for a pod. It says
-// what is refused, why, and which option permits it; it holds nothing secret.
+// Refused is the error of a connection that the node does not make for a pod. It says what is
+// refused, why, and which option permits it; it holds nothing secret.
 type Refused struct{ text string }
 
-// Error is the text.
+// Error returns the text.
 func (r *Refused) Error() string { return r.text }
 
 func refused(addr netip.Addr, why kind) *Refused {
 	return &Refused{fmt.Sprintf("%v is refused: it is %s (Outbound.Allow permits it)", addr, why)}
 }
 
-// Check decides whether the node may connect to addr for a pod. own says that its
-// loopback is the pod's to use: the pod is on the node's network, or it is the address
-// that the runtime gave it. The error is a *[Refused] (11.1-11.4).
+// Check decides whether the node may connect to addr for a pod. own says that the pod may use the
+// node's loopback: the pod is on the node's network, or addr is the address that the runtime gave
+// it. The error is a *[Refused] (11.1-11.4).
 func Check(addr netip.Addr, own bool, allow []netip.Prefix) error {
 	addr = addr.WithZone("").Unmap()
 	if allowed(addr, allow) {
@@ -61,7 +61,7 @@ func allowed(addr netip.Addr, allow []netip.Prefix) bool {
 	return false
 }
 
-// refusal is why an address is refused, ordinary if it is not.
+// refusal returns why an address is refused, or ordinary if it is not.
 func refusal(addr netip.Addr, own bool) kind {
 	why := kindOf(addr)
 	if why == loopback && own {
@@ -83,7 +83,7 @@ func kindOf(a netip.Addr) kind {
 	return ordinary
 }
 
-// isMetadata4 knows what clouds publish besides 169.254.0.0/16.
+// isMetadata4 knows the addresses that clouds document, besides 169.254.0.0/16.
 func isMetadata4(b [4]byte) bool {
 	switch b {
 	case [4]byte{100, 100, 100, 200}, // Alibaba Cloud
@@ -94,7 +94,7 @@ func isMetadata4(b [4]byte) bool {
 	return false
 }
 
-// isMetadata6 knows what clouds publish besides fe80::/10.
+// isMetadata6 knows the addresses that clouds document, besides fe80::/10.
 func isMetadata6(b [16]byte) bool {
 	if b[0] != 0xfd {
 		return false
@@ -109,8 +109,8 @@ func isMetadata6(b [16]byte) bool {
 	return [4]byte(b[:4]) == [4]byte{0xfd, 0, 0x0e, 0xc2}
 }
 
-// embedded returns the IPv4 addresses that an IPv6 address may be translated or tunnelled
-// to. A NAT64 prefix of the operator's own (RFC 6052) cannot be told from other addresses.
+// embedded returns the IPv4 addresses that an IPv6 address may be translated or tunneled to. An
+// operator's own NAT64 prefix (RFC 6052) cannot be told from other addresses.
 func embedded(b [16]byte) (found [4]netip.Addr, n int) {
 	add := func(w, x, y, z byte) {
 		found[n] = netip.AddrFrom4([4]byte{w, x, y, z})

@@ -11,21 +11,20 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Options says where probes and hooks of pods may connect to (spec/probe.md 11). By
-// default the node connects for a pod to any address but those of link-local networks and
-// of clouds' metadata services; to its own loopback only for pods on its network. Other
-// addresses of the node are those every pod can reach anyway.
+// Options says where probes and hooks of pods may connect to (spec/probe.md 11). By default, the
+// node connects for a pod to any address except link-local ones and those of clouds' metadata
+// services, and to its own loopback only for pods on its network. Every pod can reach the node's
+// other addresses anyway.
 type Options struct {
-	// Allow has prefixes that are permitted all the same, such as 127.0.0.0/8 and ::1/128
-	// where all containers share the node's network. IPv4 is written as IPv4. Nil: none.
+	// Allow lists prefixes that are permitted nevertheless, such as 127.0.0.0/8 and ::1/128 if all
+	// containers share the node's network. IPv4 prefixes are written as IPv4. Nil: none.
 	Allow []netip.Prefix
-	// NoHost refuses every httpGet and tcpSocket that names a host, as the baseline of the
-	// Pod Security Standards does: probes and hooks then reach nothing but their own pod.
+	// NoHost refuses every httpGet and tcpSocket that names a host, like the baseline of the Pod
+	// Security Standards: probes and hooks then reach only their own pod.
 	NoHost bool
-	// Dial connects instead of the node, for instance from inside the pod's network
-	// namespace. The decision over addresses is then its own, that of NoHost is not.
-	// It is called from many goroutines, and must return soon after its context ends.
-	// Nil: dialled from the node's network.
+	// Dial connects instead of the node, for instance from inside the pod's network namespace. It
+	// then decides about addresses; NoHost still applies. It is called from many goroutines, and
+	// must return soon after its context ends. Nil: connections are made from the node's network.
 	Dial func(ctx context.Context, uid types.UID, network, address string) (net.Conn, error)
 }
 
@@ -43,7 +42,7 @@ func Validate(o Options) error {
 	return errors.Join(problems...)
 }
 
-// Call is what a connection is for.
+// Call says what a connection is for.
 type Call struct {
 	// UID of the pod.
 	UID types.UID
@@ -53,7 +52,7 @@ type Call struct {
 	HostNetwork bool
 }
 
-// Named returns the host that a manifest names, empty if that is the pod itself.
+// Named returns the host that a manifest names, or "" if that is the pod itself.
 func Named(host, podIP string) string {
 	if host == podIP {
 		return ""
@@ -61,16 +60,16 @@ func Named(host, podIP string) string {
 	return host
 }
 
-// Dialer makes connections. Make one with [New]; it is safe for concurrent use.
+// Dialer makes connections. Create one with [New]; it is safe for concurrent use.
 type Dialer struct {
 	options Options
-	// plain dials literal addresses, which were checked before. The others look names up
-	// and check each address: checked[1] permits loopback.
+	// plain dials literal addresses, which were checked before. The others look names up and check
+	// each address; checked[1] permits loopback.
 	plain   net.Dialer
 	checked [2]net.Dialer
 }
 
-// New returns a dialer by valid options. resolver looks names up; nil means the node's.
+// New returns a dialer for valid options. resolver looks names up; nil means the node's resolver.
 func New(o Options, resolver *net.Resolver) *Dialer {
 	d := &Dialer{options: o}
 	for i := range d.checked {
@@ -86,8 +85,8 @@ func New(o Options, resolver *net.Resolver) *Dialer {
 	return d
 }
 
-// Dial connects for a pod, unless that is refused. The decision is made for each address
-// right before it is dialled, so that a name cannot change its meaning in between.
+// Dial connects for a pod, unless that is refused. Each address is checked right before it is
+// dialed, so that a name cannot change its meaning in between.
 func (d *Dialer) Dial(ctx context.Context, c Call, network, address string) (net.Conn, error) {
 	if c.Host != "" && d.options.NoHost {
 		return nil, &Refused{fmt.Sprintf("host %q is refused: probes and hooks may name no host here, only reach their own pod (Outbound.NoHost)", c.Host)}

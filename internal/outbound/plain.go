@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// errMalformed stands for what the transport quotes.
+// errMalformed replaces what the transport quotes.
 var errMalformed = errors.New("malformed HTTP response")
 
-// Plain is the error of an HTTP client as all may see it: without the URL, whose query may
-// hold secrets, and without what the transport quotes of an answer that is no HTTP, such as
+// Plain returns the error of an HTTP client as everyone may see it: without the URL, whose query
+// may hold secrets, and without what the transport quotes of an answer that is not HTTP, such as
 // the greeting of some other service (spec/probe.md 5.6).
 func Plain(err error) error {
 	var wrapped *url.Error

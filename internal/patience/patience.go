@@ -12,8 +12,8 @@ const Variable = "PODWRIGHT_PATIENCE"
 
 var factor = parse(os.Getenv(Variable))
 
-// parse reads a factor. A wrong one is a mistake in how the tests were started; without
-// a word about it they would fail, or hang, for no visible reason.
+// parse reads a factor. A wrong one is a mistake in how the tests were started; if it were ignored,
+// they would fail or hang for no visible reason.
 func parse(text string) float64 {
 	if text == "" {
 		return 1
@@ -25,7 +25,7 @@ func parse(text string) float64 {
 	return f
 }
 
-// Of is how long to wait for what an idle machine does within limit.
+// Of returns how long to wait for what an idle machine does within limit.
 func Of(limit time.Duration) time.Duration {
 	return time.Duration(float64(limit) * factor)
 }

@@ -1,7 +1,7 @@
-// Package podinfo answers the questions that every part of the engine asks about a
-// v1.Pod: where it comes from, whether it has ended, how important it is, what it
-// requests, and how events about it are recorded. Each answer is a function of the
-// object alone. The package knows no state of the engine.
+// Package podinfo answers the questions that every part of the engine asks about a v1.Pod: where it
+// comes from, whether it has ended, how important it is, what it requests, and how events about it
+// are recorded. Each answer is a function of the object alone. The package knows no state of the
+// engine.
 //
 //	source       Static, Mirror, FullName, the annotations     pod.go
 //	importance   Critical, NodeCritical                        priority.go

@@ -6,10 +6,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// EventRecorder takes events, in the shape of client-go's recorder. object is a
-// *v1.Pod, or a *v1.ObjectReference to a pod (with a field path if a container is
-// meant) or to the node. Eventf is called from many goroutines at once and must not
-// block.
+// EventRecorder receives events, in the shape of client-go's recorder. object is a *v1.Pod, or a
+// *v1.ObjectReference to a pod (with a field path to refer to a container) or to the node. Eventf
+// is called from many goroutines at once and must not block.
 type EventRecorder interface {
 	Eventf(object apiruntime.Object, eventtype, reason, messageFmt string, args ...any)
 }

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// FuzzQuantity: what may be read is read soon, and what may be added up is added up soon; a
-// run of this target that hangs has found text that does neither (spec/syncloop.md D10).
+// FuzzQuantity: what may be parsed is parsed quickly, and what may be added up is added up quickly;
+// if this target hangs, it has found text that breaks this (spec/syncloop.md D10).
 func FuzzQuantity(f *testing.F) {
 	for _, text := range []string{"1", "100m", "5Ei", "1e3", "1E", "-1n", "1e-999999999", "1e999999999", "0.0000000001", "9223372036854775808", "+.5k", "1e+-3"} {
 		f.Add(text)

@@ -7,10 +7,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// RequestHeaders returns the headers of an httpGet probe or hook (spec/probe.md 5.3), and
-// the host that it names, empty if it names none. agent is the user agent of requests
-// whose headers have none; an empty Accept header leaves the header out. The result is the
-// caller's.
+// RequestHeaders returns the headers of an httpGet probe or hook (spec/probe.md 5.3), and the host
+// that it names, or "". agent is the user agent of requests whose headers specify none; an empty
+// Accept header removes the header. The result belongs to the caller.
 func RequestHeaders(given []v1.HTTPHeader, agent string) (headers http.Header, host string) {
 	headers = http.Header{}
 	for _, h := range given {

@@ -32,7 +32,7 @@ func Mirror(pod *v1.Pod) bool {
 	return ok
 }
 
-// Terminal reports whether a pod never leaves this phase.
+// Terminal reports whether this phase is final.
 func Terminal(phase v1.PodPhase) bool {
 	return phase == v1.PodSucceeded || phase == v1.PodFailed
 }
@@ -47,11 +47,11 @@ func Ready(status *v1.PodStatus) bool {
 	return false
 }
 
-// ShowsEnd reports whether a pod says of itself that it must not run any more: it is being
+// ShowsEnd reports whether the pod object says that the pod must not run any more: it is being
 // deleted, or has ended.
 func ShowsEnd(pod *v1.Pod) bool {
 	return pod.DeletionTimestamp != nil || Terminal(pod.Status.Phase)
 }
 
-// FullName returns the name that may exist once on a node.
+// FullName returns the name that may exist only once on a node.
 func FullName(namespace, name string) string { return name + "_" + namespace }

@@ -11,10 +11,9 @@ const (
 	nodeCritical   = 2_000_001_000
 )
 
-// Critical reports whether the pod has a system-critical priority. A resolved
-// priority decides; the class name counts only where no API server resolved it.
-// A static pod is judged like any other, because without an API server all pods
-// are static.
+// Critical reports whether the pod has a system-critical priority. A resolved priority decides; the
+// class name counts only where no API server has resolved it. A static pod is judged like any
+// other, because without an API server all pods are static.
 func Critical(pod *v1.Pod) bool {
 	if pod.Spec.Priority != nil {
 		return *pod.Spec.Priority >= systemCritical
@@ -22,7 +21,7 @@ func Critical(pod *v1.Pod) bool {
 	return pod.Spec.PriorityClassName == nodeCriticalClass || pod.Spec.PriorityClassName == clusterCriticalClass
 }
 
-// NodeCritical reports whether the node itself needs the pod: the higher of the two
+// NodeCritical reports whether the node itself needs the pod: it has the higher of the two
 // system-critical levels. A resolved priority decides here too.
 func NodeCritical(pod *v1.Pod) bool {
 	if pod.Spec.Priority != nil {
@@ -31,8 +30,7 @@ func NodeCritical(pod *v1.Pod) bool {
 	return pod.Spec.PriorityClassName == nodeCriticalClass
 }
 
-// ClaimedPriority is the priority that a pod has, or that the system-critical class it names
-// stands for.
+// ClaimedPriority returns the pod's priority, or that of the system-critical class it names.
 func ClaimedPriority(pod *v1.Pod) int32 {
 	switch {
 	case pod.Spec.Priority != nil:

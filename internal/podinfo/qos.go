@@ -5,10 +5,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// QoS returns the pod's quality-of-service class: the one in its status, otherwise the
-// one its resources add up to (spec/runtime.md 13.2, 13.3). Only positive amounts of
-// CPU and memory count. Pod-level resources replace those of the containers, unless
-// they are empty.
+// QoS returns the pod's quality-of-service class: the one in its status, otherwise the one that
+// follows from its resources (spec/runtime.md 13.2, 13.3). Only positive amounts of CPU and memory
+// count. Pod-level resources replace those of the containers, unless they are empty.
 func QoS(pod *v1.Pod) v1.PodQOSClass {
 	if pod.Status.QOSClass != "" {
 		return pod.Status.QOSClass
@@ -28,7 +27,7 @@ func QoS(pod *v1.Pod) v1.PodQOSClass {
 	return v1.PodQOSBurstable
 }
 
-// qosAmounts is what decides the class for one resource.
+// qosAmounts holds what decides the class for one resource.
 type qosAmounts struct {
 	requests, limits resource.Quantity
 	// allLimited is set if every list that counts has a limit.
@@ -40,7 +39,7 @@ func qosAmountsOf(pod *v1.Pod, name v1.ResourceName) qosAmounts {
 	if level := pod.Spec.Resources; level != nil && len(level.Requests)+len(level.Limits) > 0 {
 		var request resource.Quantity
 		if len(level.Limits) > 0 {
-			request = RequestWithoutOverhead(pod, name) // defaults are filled in only beside a limit
+			request = RequestWithoutOverhead(pod, name) // defaults are filled in only where there is a limit
 		} else {
 			request = level.Requests[name]
 		}

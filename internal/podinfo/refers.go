@@ -6,16 +6,16 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Object names an object of the API that pods refer to.
+// Object names an API object that pods refer to.
 type Object struct {
 	// Kind is ConfigMap, Secret, PersistentVolumeClaim, RuntimeClass or Service.
 	Kind string
-	// Namespace and Name; a RuntimeClass has no namespace, and the services of a
-	// namespace count as one: the name of a Service may be empty.
+	// Namespace and Name; a RuntimeClass has no namespace. All services of a namespace count as
+	// one, so the name of a Service may be empty.
 	Namespace, Name string
 }
 
-// Refers reports whether a pod refers to an object. It may say yes too often: a pod looks at
+// Refers reports whether a pod refers to an object. It may return true too often: a pod looks at
 // all services of its namespace, and of the default one.
 func Refers(pod *v1.Pod, o Object) bool {
 	spec := &pod.Spec
@@ -48,7 +48,7 @@ func volumeRefers(pod *v1.Pod, v *v1.Volume, o Object) bool {
 	return false
 }
 
-// environmentRefers looks at the environments of all containers.
+// environmentRefers checks the environments of all containers.
 func environmentRefers(spec *v1.PodSpec, o Object) bool {
 	refers := func(env []v1.EnvVar, from []v1.EnvFromSource) bool {
 		for i := range from {

@@ -7,8 +7,8 @@ import (
 	"github.com/podwright/podwright/internal/restartpolicy"
 )
 
-// ContainerRequest returns what a container requests of a resource: its request or,
-// without one, its limit, as the API server would have filled it in.
+// ContainerRequest returns what a container requests of a resource: its request or, if it has none,
+// its limit, as the API server would fill it in.
 func ContainerRequest(r *v1.ResourceRequirements, name v1.ResourceName) resource.Quantity {
 	if q, ok := r.Requests[name]; ok {
 		return q.DeepCopy()
@@ -16,8 +16,8 @@ func ContainerRequest(r *v1.ResourceRequirements, name v1.ResourceName) resource
 	return r.Limits[name].DeepCopy()
 }
 
-// ContainerLimit returns what a container is limited to: its own limit, or the pod-level one
-// where it has none or 0 (spec/runtime.md 13.2). Zero means that it is not limited.
+// ContainerLimit returns what a container is limited to: its own limit, or the pod-level one if it
+// has none or 0 (spec/runtime.md 13.2). Zero means that it is not limited.
 func ContainerLimit(pod *v1.Pod, c *v1.Container, name v1.ResourceName) resource.Quantity {
 	if q := c.Resources.Limits[name]; q.Sign() > 0 || pod.Spec.Resources == nil {
 		return q.DeepCopy()
@@ -64,7 +64,7 @@ func RequestWithoutOverhead(pod *v1.Pod, name v1.ResourceName) resource.Quantity
 	return ContainersRequest(&pod.Spec, name)
 }
 
-// ContainersRequest returns what the containers request together, whatever the pod as a whole does.
+// ContainersRequest returns what the containers request together, whatever the pod as a whole requests.
 func ContainersRequest(spec *v1.PodSpec, name v1.ResourceName) resource.Quantity {
 	return total(spec, func(r *v1.ResourceRequirements) resource.Quantity { return ContainerRequest(r, name) })
 }
@@ -74,9 +74,9 @@ func ContainersLimit(spec *v1.PodSpec, name v1.ResourceName) resource.Quantity {
 	return total(spec, func(r *v1.ResourceRequirements) resource.Quantity { return r.Limits[name].DeepCopy() })
 }
 
-// Claims returns what the pod requests, overhead included, of each resource what it requests as a
-// whole or what its containers request together, whichever is more. For a pod that an API server
-// would take, that is what [Requests] returns.
+// Claims returns, for each resource, the larger of what the pod as a whole and what its containers
+// together request, overhead included. For a pod that an API server would accept, that is what
+// [Requests] returns.
 func Claims(pod *v1.Pod) v1.ResourceList {
 	out := Requests(pod)
 	for name, q := range out {
@@ -89,9 +89,8 @@ func Claims(pod *v1.Pod) v1.ResourceList {
 	return out
 }
 
-// levelRequest returns the pod-level request. A request of 0 is a request. A limit
-// stands for a missing request only if no container mentions the resource, as in API
-// defaulting.
+// levelRequest returns the pod-level request. A request of 0 is a request. A limit replaces a
+// missing request only if no container mentions the resource, as in API defaulting.
 func levelRequest(pod *v1.Pod, name v1.ResourceName) (q resource.Quantity, ok bool) {
 	level := pod.Spec.Resources
 	if level == nil {
@@ -127,8 +126,8 @@ func Limit(pod *v1.Pod, name v1.ResourceName) resource.Quantity {
 	return q
 }
 
-// LimitWithoutOverhead returns the pod-level limit or, without one, the total of the
-// containers' limits, provided that every container has one. A limit of 0 is none.
+// LimitWithoutOverhead returns the pod-level limit or, if there is none, the total of the
+// containers' limits, provided that every container has one. A limit of 0 means none.
 func LimitWithoutOverhead(pod *v1.Pod, name v1.ResourceName) resource.Quantity {
 	if level := pod.Spec.Resources; level != nil {
 		if q := level.Limits[name]; q.Sign() > 0 {
@@ -146,8 +145,8 @@ func LimitWithoutOverhead(pod *v1.Pod, name v1.ResourceName) resource.Quantity {
 	return total(&pod.Spec, func(r *v1.ResourceRequirements) resource.Quantity { return r.Limits[name].DeepCopy() })
 }
 
-// DeclaredLimit is the total of the limits that the containers declare, those without one left
-// out, or the pod-level limit. Ephemeral storage is limited to that. Zero means no limit.
+// DeclaredLimit returns the pod-level limit or the total of the limits that the containers declare,
+// ignoring containers without one. Ephemeral storage is limited to that. Zero means no limit.
 func DeclaredLimit(pod *v1.Pod, name v1.ResourceName) resource.Quantity {
 	if level := pod.Spec.Resources; level != nil {
 		if q := level.Limits[name]; q.Sign() > 0 {
@@ -157,9 +156,9 @@ func DeclaredLimit(pod *v1.Pod, name v1.ResourceName) resource.Quantity {
 	return ContainersLimit(&pod.Spec, name)
 }
 
-// total adds up app containers and sidecars, which run together. A regular init
-// container runs beside the sidecars before it; the total is at least the highest of
-// these peaks. of returns a copy of the amount to count.
+// total adds up app containers and sidecars, which run together. A regular init container runs
+// together with the sidecars before it; the total is at least the highest of these peaks. of
+// returns a copy of the amount to count.
 func total(spec *v1.PodSpec, of func(*v1.ResourceRequirements) resource.Quantity) resource.Quantity {
 	var running, peak resource.Quantity
 	for i := range spec.InitContainers {
@@ -198,7 +197,7 @@ func RequestedThroughout(pod *v1.Pod, name v1.ResourceName) bool {
 	if q, ok := levelRequest(pod, name); ok {
 		return q.Sign() > 0
 	}
-	all := len(pod.Spec.EphemeralContainers) == 0 // which can request nothing
+	all := len(pod.Spec.EphemeralContainers) == 0 // ephemeral containers can request nothing
 	each(&pod.Spec, func(c *v1.Container) {
 		q := ContainerRequest(&c.Resources, name)
 		all = all && q.Sign() > 0

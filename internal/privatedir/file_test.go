@@ -43,7 +43,7 @@ func TestCheckFileWalksToTheFile(t *testing.T) {
 	}
 }
 
-// A file of root is root's to change, whoever the agent is; a folder of the agent's is not.
+// A file may belong to root, whatever user the agent has; the agent's own folder may not.
 func TestCheckFileMayBelongToRoot(t *testing.T) {
 	for owner, safe := range map[int]bool{0: true, 1000: true, 1001: false} {
 		err := checkFile(place{path: "/plugin", owner: owner, mode: 0o755}, 1000, true)

@@ -13,17 +13,17 @@ import (
 // ErrUnsafe is wrapped in the error of [Check] about a folder that others can change.
 var ErrUnsafe = errors.New("whoever can write there can take over the agent and its pods")
 
-// maxLinks is how many symbolic links a path may lead through, as in the kernel.
+// maxLinks bounds the symbolic links that a path may lead through, as in the kernel.
 const maxLinks = 40
 
-// Check returns an error if a user other than root and that of this process can change dir,
-// or replace it through a folder or a link above it; dir itself must belong to the user of
-// this process. Only what exists of the path is looked at. dir is absolute.
+// Check returns an error if a user other than root and that of this process can change dir, or
+// replace it through a folder or link above it; dir itself must belong to the user of this process.
+// Only the existing part of the path is checked. dir is absolute.
 func Check(dir string) error { return walk(dir, os.Geteuid(), place.check) }
 
-// CheckFile returns an error if a user other than root and that of this process can change a
-// file, such as a program that the agent runs, or put another in its place. Unlike a folder of
-// [Check] it may belong to root too. Only what exists of the path is looked at. file is absolute.
+// CheckFile returns an error if a user other than root and that of this process can change or
+// replace a file, such as a program that the agent runs. Unlike a folder of [Check], the file may
+// also belong to root. Only the existing part of the path is checked. file is absolute.
 func CheckFile(file string) error { return walk(file, os.Geteuid(), checkFile) }
 
 func checkFile(p place, user int, last bool) error {
@@ -33,7 +33,7 @@ func checkFile(p place, user int, last bool) error {
 	return p.check(user, last)
 }
 
-// walk checks every place on a path, and at last what it leads to.
+// walk checks every place on a path, and finally what the path leads to.
 func walk(path string, user int, check func(p place, user int, last bool) error) error {
 	todo := parts(path)
 	var above []place // from the root down
@@ -69,8 +69,8 @@ func walk(path string, user int, check func(p place, user int, last bool) error)
 	}
 }
 
-// parts are the names of a path. Unlike [filepath.Clean] it keeps "..", because the name
-// before it may be a link.
+// parts returns the names in a path. Unlike [filepath.Clean] it keeps "..", because the name before
+// it may be a link.
 func parts(path string) (names []string) {
 	for name := range strings.SplitSeq(path, "/") {
 		if name != "" && name != "." {
@@ -86,8 +86,8 @@ type place struct {
 	owner int
 	mode  fs.FileMode
 	link  string // where a link leads, "" for a folder
-	// sealed: a folder above lets only its owner through, so that the permissions
-	// of all others mean nothing here.
+	// sealed: a folder above lets only its owner through, so the permissions of all others mean
+	// nothing here.
 	sealed bool
 }
 
@@ -112,8 +112,8 @@ func look(above []place, name string) (place, error) {
 	return here, err
 }
 
-// check says why this place is not safe for the user; last is the folder that was asked
-// about, the others lead to it.
+// check returns why this place is not safe for the user; last says that it is the folder in
+// question rather than one on the way to it.
 func (p place) check(user int, last bool) error {
 	if p.owner != user && (last || p.owner != 0) {
 		return fmt.Errorf("%s belongs to user %d, and the agent runs as user %d: %w; run the agent as its owner, chown it, or choose another place",
@@ -126,7 +126,7 @@ func (p place) check(user int, last bool) error {
 		p.path, octal(p.mode), ErrUnsafe, p.path)
 }
 
-// octal is the mode as chmod takes it.
+// octal returns the mode as chmod takes it.
 func octal(m fs.FileMode) uint32 {
 	bits := uint32(m.Perm())
 	if m&fs.ModeSticky != 0 {

@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// Fact is what is kept of one kind of probe of a container.
+// Fact is what is kept about one kind of probe of a container.
 type Fact struct {
 	// Stored is the result that counts.
 	Stored Result
-	// Last is the last executed result, and Run how often it has come in a row; 0:
-	// nothing is known of it.
+	// Last is the last executed result, and Run how often it has come in a row; if Run is 0, Last
+	// says nothing.
 	Last Result
 	Run  int32
 	// At is when Last came.
 	At time.Time
 }
 
-// recordedFact is a fact as records have it: whatever is no success is a failure.
+// recordedFact is a fact in the form of records: everything that is not a success is a failure.
 type recordedFact struct {
 	Success     bool      `json:"success,omitempty"`
 	At          time.Time `json:"at,omitzero"`
@@ -25,7 +25,7 @@ type recordedFact struct {
 	Run         int32     `json:"run,omitempty"`
 }
 
-// MarshalJSON writes the fact as records have it.
+// MarshalJSON writes the fact in the form of records.
 func (f Fact) MarshalJSON() ([]byte, error) {
 	return json.Marshal(recordedFact{Success: f.Stored == Success, At: f.At, LastSuccess: f.Last == Success, Run: f.Run})
 }
@@ -50,8 +50,8 @@ func resultOf(success bool) Result {
 // Facts are the facts of a container by kind of probe.
 type Facts map[Kind]Fact
 
-// UnmarshalJSON reads facts. Those of kinds that this version does not know become one
-// empty fact under the key [Kinds], which the reader takes out with [Facts.DropUnknown].
+// UnmarshalJSON reads facts. Those of kinds that this version does not know become one empty fact
+// under the key [Kinds], which the reader removes with [Facts.DropUnknown].
 func (f *Facts) UnmarshalJSON(text []byte) error {
 	var raw map[string]json.RawMessage
 	if err := json.Unmarshal(text, &raw); err != nil {
@@ -74,8 +74,7 @@ func (f *Facts) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// DropUnknown takes out what stands for unknown kinds, and reports whether there was
-// something.
+// DropUnknown removes what stands for unknown kinds, and reports whether there was any.
 func (f Facts) DropUnknown() bool {
 	_, found := f[Kinds]
 	delete(f, Kinds)

@@ -10,7 +10,7 @@ const (
 	Startup Kind = iota
 	Liveness
 	Readiness
-	// Kinds is how many there are.
+	// Kinds is the number of kinds.
 	Kinds = 3
 )
 
@@ -25,7 +25,7 @@ func (k Kind) String() string {
 // key is the name of a kind in a record.
 func (k Kind) key() string { return [...]string{"startup", "liveness", "readiness"}[k] }
 
-// MarshalText writes the kind as records name it.
+// MarshalText writes the name of the kind in records.
 func (k Kind) MarshalText() ([]byte, error) {
 	if k >= Kinds {
 		return nil, fmt.Errorf("%d is not a kind of probe", k)

@@ -5,7 +5,7 @@ type Result uint8
 
 // Results.
 const (
-	// Unknown: the container has a probe, which has given no clear answer yet.
+	// Unknown: the container has a probe that has given no clear answer yet.
 	Unknown Result = iota
 	Success
 	Failure

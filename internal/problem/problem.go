@@ -40,11 +40,11 @@ func Kinds() []Kind {
 	}
 }
 
-// Severity says whom a problem harms.
+// Severity says who is harmed by a problem.
 type Severity string
 
 const (
-	// Listed: the engine does its work; what the problem names does not get on.
+	// Listed: the engine does its work; only what the problem names is stuck.
 	Listed Severity = "listed"
 	// Unhealthy: the engine cannot do its work for any pod.
 	Unhealthy Severity = "unhealthy"
@@ -62,21 +62,21 @@ type Problem struct {
 	Severity Severity `json:"severity"`
 	// Name is namespace/name of a pod, or the name of a source, sink, call or function.
 	Name string `json:"name"`
-	// UID is the pod that waits, empty if it is none or not known.
+	// UID is the pod that waits, empty if it is not a pod or not known.
 	UID types.UID `json:"uid,omitempty"`
 	// Since is when the wait, or the failure, began.
 	Since time.Time `json:"since"`
-	// Waits says what it waits for, as the end of "waits for".
+	// Waits says what it waits for; it completes "waits for".
 	Waits string `json:"waitsFor"`
-	// Cause is the newest error, empty if there is none.
+	// Cause is the newest error, or "".
 	Cause string `json:"cause,omitempty"`
 	// Advice says what to do.
 	Advice string `json:"advice"`
-	// Err is the error behind Cause, nil if there is none.
+	// Err is the error behind Cause, or nil.
 	Err error `json:"-"`
 }
 
-// String is the problem in one line that an operator can act on.
+// String returns the problem in one line that an operator can act on.
 func (p Problem) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s", p.Kind, p.Name)
@@ -91,7 +91,7 @@ func (p Problem) String() string {
 	return b.String()
 }
 
-// Error is String: a problem is an error of [Engine.Healthy].
+// Error returns String: a problem is an error of [Engine.Healthy].
 func (p Problem) Error() string { return p.String() }
 
 // Unwrap returns Err.
@@ -119,8 +119,8 @@ func Of(namespace, name string, uid types.UID) string {
 	return namespace + "/" + name
 }
 
-// AtGate is the problem of a pod that waits because nothing may be set up now, which err
-// explains. The gate is one, so that every part that asks it tells the same (IN13).
+// AtGate returns the problem of a pod that waits because nothing may be set up now; err says why.
+// There is only one gate, so every part that asks it reports the same (IN13).
 func AtGate(namespace, name string, uid types.UID, since time.Time, err error) Problem {
 	return Problem{
 		Kind: Pod, Severity: Listed, Name: Of(namespace, name, uid), UID: uid, Since: since,

@@ -14,8 +14,8 @@ import (
 	"github.com/podwright/podwright/status/checkpoint"
 )
 
-// Starting notes that a container of the pod is about to be started. If none of its
-// containers may run twice, that is on the disk when it returns (CK5, HI8).
+// Starting records that a container of the pod is about to be started. If none of its containers
+// may run twice, that is on the disk when Starting returns (CK5, HI8).
 func (j *Journal) Starting(ctx context.Context, uid types.UID) error {
 	r := j.keeper.Get(uid)
 	if r == nil {
@@ -41,16 +41,16 @@ func (j *Journal) Starting(ctx context.Context, uid types.UID) error {
 	return nil
 }
 
-// Previous returns the status that the next one of the pod is generated from: old, with
-// the ends that no status has shown yet (spec/status.md 9.4). If containers that must not
-// run twice were started and the view shows nothing of the pod, after a reboot or in a
-// runtime that lost its data, it says how these containers ended (CK5).
+// Previous returns the status from which the pod's next status is generated: old, plus the ends
+// that no status has shown yet (spec/status.md 9.4). If containers that must not run twice were
+// started, and the view shows nothing of the pod (after a reboot, or because the runtime lost its
+// data), it says how these containers ended (CK5).
 func (j *Journal) Previous(pod *v1.Pod, view *runtime.PodStatus, old *v1.PodStatus) *v1.PodStatus {
 	r := j.keeper.Get(pod.UID)
 	if r == nil {
 		return old
 	}
-	if old != nil && !restartpolicy.RestartsAll(&pod.Spec) { // there ends are told as those of the restart
+	if old != nil && !restartpolicy.RestartsAll(&pod.Spec) { // otherwise ends are reported as those of the restart
 		old = r.WithEnds(old)
 	}
 	if view == nil || len(view.Sandboxes)+len(view.Containers) > 0 || r.StartedAt.IsZero() || !restartpolicy.AtMostOnce(pod) {
@@ -62,9 +62,8 @@ func (j *Journal) Previous(pod *v1.Pod, view *runtime.PodStatus, old *v1.PodStat
 	return checkpoint.Interrupted(pod, old)
 }
 
-// BeforeRemove makes the end of a container durable before its record goes from the
-// runtime, whatever removes it (CK3). Nothing is remembered of a pod that was never
-// desired.
+// BeforeRemove makes the end of a container durable before its record is removed from the runtime,
+// whatever removes it (CK3). Nothing is remembered of a pod that was never desired.
 func (j *Journal) BeforeRemove(ctx context.Context, uid types.UID, name string, id runtime.ContainerID) error {
 	if !timing.Ended(j.loaded) {
 		return ErrNotLoaded
@@ -107,8 +106,8 @@ func (j *Journal) BeforeRemove(ctx context.Context, uid types.UID, name string, 
 	return err
 }
 
-// NextRun returns the least restart count of the next container of this name: one more than
-// that of the newest run whose end is known, and no less than was ever told.
+// NextRun returns the lowest possible restart count of the next container with this name: one more
+// than that of the newest run whose end is known, and never less than was already reported.
 func (j *Journal) NextRun(uid types.UID, name string) int {
 	r := j.keeper.Get(uid)
 	if r == nil {
@@ -122,8 +121,8 @@ func (j *Journal) NextRun(uid types.UID, name string) int {
 	return int(next)
 }
 
-// keepsEnd reports whether the end of a run is among those that are kept. If it is not,
-// two newer ones are, and it is never asked for.
+// keepsEnd reports whether the end of a run is among those that are kept. If not, two newer ends
+// are, and this one is never needed.
 func keepsEnd(c checkpoint.Container, id string) bool {
 	for _, e := range c.Ends {
 		if e.ID == id {

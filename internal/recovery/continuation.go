@@ -14,10 +14,10 @@ import (
 	"github.com/podwright/podwright/syncloop/shutdown"
 )
 
-// Complete returns the updates to hand to the workers in the place of one. They differ
-// from it for the first update of a pod in this process: then what is remembered of the
-// pod counts too. Before the records are loaded there are none: setup waits for the gate,
-// and what has to stop is found by the first housekeeping pass.
+// Complete returns the updates to give to the workers in place of one. They differ from it for the
+// first update of a pod in this process: then what is remembered of the pod counts too. Before the
+// records are loaded nothing is remembered: setup waits for the gate, and the first housekeeping
+// pass finds what has to stop.
 func (r *Recovery) Complete(update podworkers.UpdateOptions) []podworkers.UpdateOptions {
 	pod := update.Pod
 	if !timing.Ended(r.journal.loaded) {
@@ -41,25 +41,25 @@ func (r *Recovery) Complete(update podworkers.UpdateOptions) []podworkers.Update
 	return next.complete(update)
 }
 
-// continuation is how a pod goes on that is handed over for the first time in this
-// process and has a record.
+// continuation says how a pod continues that has a record and is handed over for the first time in
+// this process.
 type continuation struct {
 	// newLife: the record is of an earlier life of the UID.
 	newLife bool
 	// ended is the status of a pod that has ended and stays so (CK4); nil for others.
 	ended *v1.PodStatus
-	// kill is for a pod that had to stop and has not finished (CK6), or keeps nothing because
+	// kill is for a pod that had to stop and has not finished (CK6), or that keeps nothing because
 	// it was evicted (PE2); nil for others.
 	kill *podworkers.KillOptions
-	// again: when it has stopped, it starts again.
+	// again: once it has stopped, it starts again.
 	again bool
 }
 
-// continuationOf decides how a pod goes on, given its record.
+// continuationOf decides how a pod continues, given its record.
 func continuationOf(pod *v1.Pod, r *checkpoint.Record, now time.Time) continuation {
 	var c continuation
 	removed := removedBySource(pod, r)
-	// A pod that is being deleted has no other life (RT2).
+	// A pod that is being deleted gets no other life (RT2).
 	if pod.DeletionTimestamp == nil && (r.Finished && (!r.Terminal() || removed) || endedWithNode(pod, r)) {
 		c.newLife = true
 		return c
@@ -76,16 +76,16 @@ func continuationOf(pod *v1.Pod, r *checkpoint.Record, now time.Time) continuati
 	return c
 }
 
-// removedBySource reports whether a static pod that is desired had to stop because its
-// source no longer wanted it. The phase it ended in is that of an earlier life then.
+// removedBySource reports whether a desired static pod had to stop because its source no longer
+// wanted it. Then the phase in which it ended belongs to an earlier life.
 func removedBySource(pod *v1.Pod, r *checkpoint.Record) bool {
 	t := r.Termination
 	return t != nil && podinfo.Static(pod) && pod.DeletionTimestamp == nil && !t.Evicted &&
 		(t.Deleted || t.Cause == checkpoint.CauseDeleted || t.Cause == checkpoint.CauseKilled)
 }
 
-// endedWithNode reports whether a static pod ended, or was refused, only because its
-// node stopped: then it starts again when the node is back.
+// endedWithNode reports whether a static pod ended, or was refused, only because its node stopped:
+// it starts again when the node is back.
 func endedWithNode(pod *v1.Pod, r *checkpoint.Record) bool {
 	return r.Terminal() && podinfo.Static(pod) && (shutdown.Ended(r.Status) || r.Status.Reason == admission.ReasonShutdown)
 }
@@ -113,9 +113,9 @@ func (c continuation) complete(update podworkers.UpdateOptions) []podworkers.Upd
 	return []podworkers.UpdateOptions{kill, again}
 }
 
-// KillOrphan returns the update that stops a pod which runs and no source wants. If the
-// pod is remembered as it was last desired, it ends with its own grace, or with what is
-// left of it if it had to stop before.
+// KillOrphan returns the update that stops a running pod that no source wants. If the pod is
+// remembered as it was last desired, it ends with its own grace, or with what is left of it if it
+// had to stop before.
 func (r *Recovery) KillOrphan(pod *runtime.Pod) podworkers.UpdateOptions {
 	now := r.options.Clock.Now()
 	update := podworkers.UpdateOptions{Type: podworkers.Kill, RunningPod: pod, StartTime: now}
@@ -128,8 +128,8 @@ func (r *Recovery) KillOrphan(pod *runtime.Pod) podworkers.UpdateOptions {
 	return update
 }
 
-// killOf returns how a remembered pod is killed, whoever finds it (IN7): with what is left
-// of its grace if it had to stop before, otherwise with its own.
+// killOf returns how to kill a remembered pod, whatever finds it (IN7): with what is left of its
+// grace if it had to stop before, otherwise with its own.
 func killOf(r *checkpoint.Record, now time.Time) *podworkers.KillOptions {
 	kill := &podworkers.KillOptions{}
 	if r.Termination == nil {
@@ -142,7 +142,7 @@ func killOf(r *checkpoint.Record, now time.Time) *podworkers.KillOptions {
 	return kill
 }
 
-// join returns the kill that was asked for, completed by the remembered one.
+// join returns the requested kill, completed with the remembered one.
 func join(asked, remembered *podworkers.KillOptions) *podworkers.KillOptions {
 	if asked == nil {
 		return remembered

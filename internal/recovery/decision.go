@@ -10,19 +10,19 @@ import (
 	"github.com/podwright/podwright/status/checkpoint"
 )
 
-// The end that was decided over a pod (IN8) is in its record before anything is done about
-// it. An agent that finds a decision without a status that tells it makes that status first,
-// and goes on as if the former agent had told it.
+// The end that was decided for a pod (IN8) is in its record before anything is done about it. An
+// agent that finds a decision but no status that shows it first makes that status, and continues as
+// if the former agent had sent it.
 
-// decisionOf is what amend makes of the status of a pod that runs; nil if it ends no pod, or
-// panics.
+// decisionOf returns what amend makes of the status of a running pod; nil if amend does not end the
+// pod, or panics.
 func decisionOf(amend podworkers.PodStatusFunc) (d *checkpoint.Decision) {
 	if amend == nil {
 		return nil
 	}
 	defer func() {
 		if recover() != nil {
-			d = nil // the syncer, which calls it too, reports that
+			d = nil // the syncer, which calls amend too, reports the panic
 		}
 	}()
 	running, succeeded := v1.PodStatus{Phase: v1.PodRunning}, v1.PodStatus{Phase: v1.PodSucceeded}
@@ -40,7 +40,7 @@ func decisionOf(amend podworkers.PodStatusFunc) (d *checkpoint.Decision) {
 	}
 }
 
-// amendBy returns what has a status say a decision, nil if there is none.
+// amendBy returns a function that makes a status show a decision, nil if there is no decision.
 func amendBy(d *checkpoint.Decision) podworkers.PodStatusFunc {
 	if d == nil {
 		return nil
@@ -59,8 +59,8 @@ func amendBy(d *checkpoint.Decision) podworkers.PodStatusFunc {
 	}
 }
 
-// decided makes the status of a record tell the decision over its pod, if none did before
-// the former agent died. The version is a new one, because sinks have not had that status.
+// decided makes the status of a record show the decision about its pod, if no status did before the
+// former agent died. The version is new, because sinks have not had that status.
 func (j *Journal) decided(record *checkpoint.Record) *checkpoint.Record {
 	if record.Termination == nil || record.Termination.Decision == nil || record.Terminal() {
 		return record

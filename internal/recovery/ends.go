@@ -8,10 +8,10 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// Cache is what is known of the pods in the runtime; pleg.Generator does.
+// Cache is what is known of the pods in the runtime; pleg.Generator is one.
 type Cache interface {
 	Get(uid types.UID) (*runtime.PodStatus, error)
-	// ReadNow reads a pod past the cache and into it.
+	// ReadNow reads a pod past the cache, and updates the cache.
 	ReadNow(ctx context.Context, uid types.UID) (*runtime.PodStatus, error)
 	// Synced reports whether the runtime was read completely.
 	Synced() bool
@@ -24,9 +24,9 @@ type Ends struct {
 	Message func(c *runtime.ContainerStatus) string
 }
 
-// Of returns a container with the message it ended with, after making sure that how it
-// ended is in the cache before its record is removed from the runtime (spec/pleg.md B12).
-// It is nil if the runtime does not have the container.
+// Of returns a container with the message it ended with. It makes sure that the way it ended is in
+// the cache before its record is removed from the runtime (spec/pleg.md B12). It returns nil if the
+// runtime does not have the container.
 func (e Ends) Of(ctx context.Context, uid types.UID, id runtime.ContainerID) (*runtime.ContainerStatus, error) {
 	c, err := e.container(ctx, uid, id)
 	if err != nil || c == nil {
@@ -62,10 +62,9 @@ func find(status *runtime.PodStatus, id runtime.ContainerID) *runtime.ContainerS
 	return nil
 }
 
-// CouldRun reports whether a container of a pod may run; couldRun is the workers' word.
-// A worker that cannot write down the end of its pod stays where it is (CK4). What the
-// runtime shows counts then, so that the end is told in time all the same (spec/status.md
-// 9.11).
+// CouldRun reports whether a container of a pod may be running; couldRun is the workers' view. A
+// worker that cannot record the end of its pod does not advance (CK4). Then what the runtime shows
+// counts, so that the end is still reported in time (spec/status.md 9.11).
 func (e Ends) CouldRun(uid types.UID, couldRun func(types.UID) bool, j *Journal) bool {
 	if !couldRun(uid) {
 		return false

@@ -9,21 +9,21 @@ import (
 	"github.com/podwright/podwright/status/checkpoint"
 )
 
-// noteFacts takes what a worker knows of a pod's life into its record.
+// noteFacts copies what a worker knows of a pod's life into the pod's record.
 func noteFacts(r *checkpoint.Record, pod *v1.Pod, f podworkers.Facts, now time.Time) checkpoint.Class {
 	class := checkpoint.Unchanged
 	if pod != nil && r.Name == "" {
 		describe(r, pod)
 	}
-	if r.Admission == nil && !f.TerminationRequested { // what only has to stop was not judged
+	if r.Admission == nil && !f.TerminationRequested { // a pod that only has to stop was not judged
 		r.Admission, class = &checkpoint.Admission{At: now}, checkpoint.Durable
 	}
 	if f.TerminationRequested {
 		class = max(class, noteTermination(r, f, now))
 	}
 	if f.Terminated && r.TerminatedAt.IsZero() {
-		// What has to survive of it, the ends of its containers, is written before
-		// these are removed (CK3).
+		// What has to survive, the ends of its containers, is written before the containers are
+		// removed (CK3).
 		r.TerminatedAt, class = now, max(class, checkpoint.Lazy)
 	}
 	if f.Finished && !r.Finished {
@@ -32,7 +32,7 @@ func noteFacts(r *checkpoint.Record, pod *v1.Pod, f podworkers.Facts, now time.T
 	return class
 }
 
-// noteTermination takes the cause and the grace of a termination into a record.
+// noteTermination copies the cause and the grace of a termination into a record.
 func noteTermination(r *checkpoint.Record, f podworkers.Facts, now time.Time) checkpoint.Class {
 	before, decision := r.Termination, decisionOf(f.Amend)
 	t := checkpoint.Termination{RequestedAt: now, Cause: checkpoint.CauseKilled}
@@ -43,7 +43,7 @@ func noteTermination(r *checkpoint.Record, f podworkers.Facts, now time.Time) ch
 		t.Cause = checkpoint.CauseEvicted
 	case f.Deleted:
 		t.Cause = checkpoint.CauseDeleted
-	case r.Terminal() || decision != nil && !decision.KeepsSuccess: // its status says so, or will in any case
+	case r.Terminal() || decision != nil && !decision.KeepsSuccess: // its status shows this, or will in any case
 		t.Cause = checkpoint.CauseTerminal
 	}
 	t.Deleted, t.Evicted = t.Deleted || f.Deleted, t.Evicted || f.Evicted
@@ -52,7 +52,7 @@ func noteTermination(r *checkpoint.Record, f podworkers.Facts, now time.Time) ch
 	}
 	if g := f.GracePeriodSeconds; g > 0 && (t.GracePeriodSeconds == 0 || g < t.GracePeriodSeconds) {
 		if before != nil && before.GracePeriodSeconds > 0 {
-			// It shrank now: what is left is counted from here.
+			// It has shrunk now: what is left counts from here.
 			t.RequestedAt = now
 		}
 		t.GracePeriodSeconds = g

@@ -20,39 +20,39 @@ import (
 	"github.com/podwright/podwright/status/checkpoint"
 )
 
-// causeTimeout is how long a termination waits for a disk that does not take its
-// cause. A pod that has to stop has to stop: it may be the one that fills the disk.
+// causeTimeout is how long a termination waits for a disk that does not take its cause. A pod that
+// has to stop must stop: it may be the one that fills the disk.
 const causeTimeout = time.Minute
 
-// JournalOptions configures a [Journal]. All of it is required but Logger.
+// JournalOptions configures a [Journal]. All fields are required unless they say otherwise; Logger is optional.
 type JournalOptions struct {
-	// Checkpoints configures the keeper of the records. Its Clock, Logger, BootID and
-	// Written are set by the journal.
+	// Checkpoints configures the keeper of the records. The journal sets its Clock, Logger, BootID
+	// and Written.
 	Checkpoints checkpoint.Options
-	// BootID names this boot of the machine; empty if the machine does not say.
+	// BootID names this boot of the machine; empty if that is not known.
 	BootID string
 	// End returns a container as it ended, with its message; nil if the runtime does
 	// not have it. An error means that this is not known.
 	End func(ctx context.Context, uid types.UID, id runtime.ContainerID) (*runtime.ContainerStatus, error)
-	// Written is called after each write of a record. waiting is the pod if its worker
-	// could not go on before, nil otherwise. It must not block.
+	// Written is called after each write of a record. waiting is the pod if its worker could not
+	// continue before, otherwise nil. It must not block.
 	Written func(uid types.UID, waiting *v1.Pod)
-	// Renewed is called when a source wants a UID again whose life was over: nothing that
-	// is known of that life counts any more. It must not block.
+	// Renewed is called when a source again wants a UID whose life was over: nothing known about
+	// that life counts any more. It must not block.
 	Renewed func(uid types.UID)
-	// Admitted returns the pods that a source delivers with what an API server would have put
-	// in. Where complete is false, something could not be found out: it is asked again after
-	// some time, if the source has said nothing else. It must neither block nor change a pod
-	// that it is given. Nil: nothing is put in.
+	// Admitted returns the pods that a source delivers, with what an API server would have filled
+	// in. If complete is false, something could not be found out: Admitted is called again after
+	// some time, unless the source delivers something else first. It must neither block nor change
+	// the pods it is given. Nil: nothing is filled in.
 	Admitted func(pods []*v1.Pod) (admitted []*v1.Pod, complete bool)
-	// StandInAfter is how long a source may stay silent before its remembered pods run. 0: 10 s.
+	// StandInAfter is how long a source may stay silent before its remembered pods run. 0 means 10 s.
 	StandInAfter time.Duration
 	Clock        clock.WithTickerAndDelayedExecution
 	Logger       logr.Logger
 }
 
-// Journal writes down what cannot be read back from the runtime, before anyone acts on
-// it (spec/cleanup.md 10).
+// Journal records what cannot be read back from the runtime, before anything acts on it
+// (spec/cleanup.md 10).
 type Journal struct {
 	keeper  *checkpoint.Keeper
 	options JournalOptions
@@ -64,14 +64,14 @@ type Journal struct {
 	loaded chan struct{}
 
 	mu sync.Mutex
-	// handed are the pods that this process was handed, as they were last.
+	// handed holds the pods that this process was handed, in their latest form.
 	handed map[types.UID]*v1.Pod
-	// retired are pods whose life is over and which have a record, since when.
+	// retired holds the pods that have a record although their life is over, and since when.
 	retired map[types.UID]time.Time
-	// asking has the runs whose restart is being written down, with how many calls wait for that.
+	// asking holds the runs whose restart is being recorded, with the number of calls waiting for that.
 	asking map[types.UID]map[string]int
-	// waiting are pods whose worker could not go on because their record could not
-	// be written.
+	// waiting holds the pods whose worker could not continue because their record could not be
+	// written.
 	waiting map[types.UID]bool
 }
 
@@ -80,7 +80,7 @@ var (
 	_ status.Journal     = (*Journal)(nil)
 )
 
-// NewJournal returns a journal without records; [Recovery.Load] brings them.
+// NewJournal returns a journal without records; [Recovery.Load] loads them.
 func NewJournal(options JournalOptions) *Journal {
 	j := &Journal{
 		options: options, bootID: options.BootID, clock: options.Clock, logger: options.Logger,
@@ -94,18 +94,18 @@ func NewJournal(options JournalOptions) *Journal {
 	return j
 }
 
-// Get returns the record of a pod, nil if there is none. It is read-only.
+// Get returns the record of a pod, or nil. The record is read-only.
 func (j *Journal) Get(uid types.UID) *checkpoint.Record { return j.keeper.Get(uid) }
 
-// Dropped reports whether the source of a pod has spoken without naming it, in this
-// process or in one before.
+// Dropped reports whether the source of a pod has answered without naming it, in this process or in
+// an earlier one.
 func (j *Journal) Dropped(uid types.UID) bool {
 	r := j.keeper.Get(uid)
 	return r != nil && r.Unwanted
 }
 
-// Owner returns the pod on record and the name of its source, until its life is over; nil and ""
-// if there is none.
+// Owner returns the pod on record and the name of its source, as long as its life is not over;
+// otherwise nil and "".
 func (j *Journal) Owner(uid types.UID) (pod *v1.Pod, source string) {
 	r := j.keeper.Get(uid)
 	if r == nil || j.isRetired(r) {
@@ -114,8 +114,8 @@ func (j *Journal) Owner(uid types.UID) (pod *v1.Pod, source string) {
 	return r.Pod, r.Source
 }
 
-// Hidden returns the pods on record that may still be wanted: they have not ended, their
-// source has not dropped them, and maybe holds for them.
+// Hidden returns the pods on record that may still be wanted: they have not ended, their source has
+// not dropped them, and maybe returns true for them.
 func (j *Journal) Hidden(maybe func(uid types.UID) bool) []*v1.Pod {
 	var out []*v1.Pod
 	for _, r := range j.keeper.All() {
@@ -126,14 +126,14 @@ func (j *Journal) Hidden(maybe func(uid types.UID) bool) []*v1.Pod {
 	return out
 }
 
-// Problem returns what is wrong with the record of a pod on the disk, nil if nothing is.
+// Problem returns what is wrong with the record of a pod on the disk, or nil.
 func (j *Journal) Problem(uid types.UID) error { return j.keeper.Problem(uid) }
 
 // Problems returns why records cannot be read or written, and what takes too long.
 func (j *Journal) Problems() []problem.Problem { return j.keeper.Problems() }
 
-// Desired notes the pod as it is desired now, and reports whether this process is
-// handed it for the first time. Nothing is written for a pod that did not change.
+// Desired records the pod as it is desired now, and reports whether this process gets it for the
+// first time. Nothing is written for a pod that has not changed.
 func (j *Journal) Desired(pod *v1.Pod) (first bool) {
 	j.mu.Lock()
 	last, known := j.handed[pod.UID]
@@ -159,14 +159,14 @@ func (j *Journal) Desired(pod *v1.Pod) (first bool) {
 	return !known
 }
 
-// describe takes the pod as it is desired into its record.
+// describe copies the desired pod into its record.
 func describe(r *checkpoint.Record, pod *v1.Pod) {
 	r.Pod, r.Unwanted = stored(pod), false
 	r.Namespace, r.Name, r.Generation = pod.Namespace, pod.Name, pod.Generation
 	r.Source, r.ConfigHash = pod.Annotations[podinfo.AnnotationSource], pod.Annotations[podinfo.AnnotationHash]
 }
 
-// stored is a pod as it is kept: without what others fill in. It is the pod itself if nothing is.
+// stored returns a pod as it is kept: without what others fill in, and unchanged if that is nothing.
 func stored(pod *v1.Pod) *v1.Pod {
 	if pod.ManagedFields == nil && reflect.ValueOf(&pod.Status).Elem().IsZero() {
 		return pod
@@ -176,23 +176,23 @@ func stored(pod *v1.Pod) *v1.Pod {
 	return &p
 }
 
-// Adopt notes a pod that no source wants and that has to be stopped.
+// Adopt records a pod that no source wants and that has to be stopped.
 func (j *Journal) Adopt(pod *v1.Pod) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.handed[pod.UID] == nil { // otherwise the one that was handed over is newer
+	if j.handed[pod.UID] == nil { // otherwise the pod that was handed over is newer
 		j.handed[pod.UID] = pod
 	}
 }
 
-// Delete removes the record of a pod that is gone, or of an earlier life of its UID, and
-// forgets that the pod was handed over.
+// Delete removes the record of a pod that is gone, or of an earlier life of its UID, and forgets
+// that the pod was handed over.
 func (j *Journal) Delete(uid types.UID) {
 	j.keeper.Delete(uid)
 	j.forget(uid)
 }
 
-// forget forgets that the pod was handed over.
+// forget drops the memory that the pod was handed over.
 func (j *Journal) forget(uid types.UID) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -223,12 +223,12 @@ func (j *Journal) Record(ctx context.Context, uid types.UID, f podworkers.Facts)
 	case ctx.Err() != nil:
 		return err
 	case f.TerminationRequested && durable.NoSpace(err):
-		// IN4: what the pod holds may be what fills the disk.
+		// IN4: the pod's own data may be what fills the disk.
 		j.keeper.Outrun(ctx, uid, err)
 		return nil
 	case !f.TerminationRequested && pod != nil && podinfo.Static(pod) && podinfo.Critical(pod):
-		// CK8: a node without its most important pods is worse off than one that
-		// remembers nothing of them.
+		// CK8: a node without its most important pods is worse off than one that remembers nothing
+		// about them.
 		j.logger.Error(err, "Critical static pod runs without a checkpoint", "uid", uid)
 		return nil
 	case f.TerminationRequested && !f.Terminated && j.requestedFor(uid) >= causeTimeout:
@@ -241,7 +241,7 @@ func (j *Journal) Record(ctx context.Context, uid types.UID, f podworkers.Facts)
 	return err
 }
 
-// resume returns the pod if its worker waits for its record, and forgets that it does.
+// resume returns the pod if its worker waits for its record, and clears that.
 func (j *Journal) resume(uid types.UID) *v1.Pod {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -252,7 +252,7 @@ func (j *Journal) resume(uid types.UID) *v1.Pod {
 	return j.handed[uid]
 }
 
-// requestedFor is how long ago the pod was asked to stop.
+// requestedFor returns how long ago the pod was asked to stop.
 func (j *Journal) requestedFor(uid types.UID) time.Duration {
 	r := j.keeper.Get(uid)
 	if r == nil || r.Termination == nil {

@@ -130,8 +130,8 @@ func TestTerminationWaitsAMinuteForTheDisk(t *testing.T) { // CK8
 	})
 }
 
-// TestWhatFreesSpaceWaitsForNoRecord: IN4: on a full disk a pod is stopped, released and
-// removed at once. What uses space still waits, and all records are written once there is room.
+// TestWhatFreesSpaceWaitsForNoRecord: IN4: on a full disk a pod is stopped, released and removed at
+// once. What uses space still waits, and all records are written once there is room.
 func TestWhatFreesSpaceWaitsForNoRecord(t *testing.T) {
 	for _, full := range []error{syscall.ENOSPC, syscall.EDQUOT} {
 		synctest.Test(t, func(t *testing.T) {

@@ -12,12 +12,12 @@ import (
 	"github.com/podwright/podwright/status/checkpoint"
 )
 
-// A UID can have several lives, one after the other: a static pod that its source removed
-// and wants again keeps it.
+// A UID can have several lives, one after the other: a static pod that its source removed and wants
+// again keeps its UID.
 
-// Renew begins a new life of a UID: its record is replaced by one that knows only that
-// there was an earlier life. That happens in one write, so that an agent that is killed
-// meanwhile does not take what is left of that life for the pod.
+// Renew begins a new life of a UID: it replaces the record by one that knows only that there was an
+// earlier life. This is a single write, so that an agent that is killed meanwhile does not take the
+// remains of that life for the pod.
 func (j *Journal) Renew(uid types.UID) {
 	j.keeper.Update(uid, func(r *checkpoint.Record) checkpoint.Class {
 		pod := r.Pod
@@ -41,8 +41,8 @@ func (j *Journal) Ending() []*v1.Pod {
 	return out
 }
 
-// Holding returns the remembered pods that were admitted and whose containers are not known to
-// have stopped.
+// Holding returns the remembered pods that were admitted and whose containers are not known to have
+// stopped.
 func (j *Journal) Holding() []*v1.Pod {
 	var out []*v1.Pod
 	for _, r := range j.keeper.All() {
@@ -54,19 +54,19 @@ func (j *Journal) Holding() []*v1.Pod {
 	return out
 }
 
-// Began reports whether a container of a pod on record was started, and they are not known to have
-// stopped.
+// Began reports whether a container of a pod on record was started, and its containers are not
+// known to have stopped.
 func (j *Journal) Began(uid types.UID) bool {
 	r := j.keeper.Get(uid)
 	return r != nil && !r.StartedAt.IsZero() && r.TerminatedAt.IsZero() && !r.Finished
 }
 
-// retiredWriteAfter is after how long it is written down that a life is over: most sinks take
-// an end within that time, and then the record goes.
+// retiredWriteAfter is how long to wait before recording that a life is over: most sinks take an
+// end within that time, and then the record is removed anyway.
 const retiredWriteAfter = 10 * time.Second
 
-// retire notes that the life of a UID is over although its record stays, for sinks that
-// have not taken its end or for what the runtime still has of it (IN10).
+// retire records that the life of a UID is over although its record stays, for sinks that have not
+// taken its end or for what the runtime still has of it (IN10).
 func (j *Journal) retire(r *checkpoint.Record) {
 	now := j.clock.Now()
 	j.mu.Lock()
@@ -86,7 +86,7 @@ func (j *Journal) retire(r *checkpoint.Record) {
 	})
 }
 
-// isRetired reports whether the life that the record is about is over.
+// isRetired reports whether the life in the record is over.
 func (j *Journal) isRetired(r *checkpoint.Record) bool {
 	if r == nil {
 		return false
@@ -96,8 +96,8 @@ func (j *Journal) isRetired(r *checkpoint.Record) bool {
 	return r.Retired || !j.retired[r.UID].IsZero()
 }
 
-// renewRetired begins new lives of the pods whose UID is retired, before anything decides
-// about them.
+// renewRetired begins new lives for pods whose UID is retired, before anything is decided about
+// them.
 func (j *Journal) renewRetired(pods []*v1.Pod) {
 	for _, p := range pods {
 		if j.isRetired(j.keeper.Get(p.UID)) {
@@ -120,8 +120,8 @@ func (j *Journal) EarlierLife(uid types.UID) bool {
 	return r != nil && r.EarlierLife
 }
 
-// EarlierLifeGone notes that they are removed. That is on the disk before the first
-// container of the new life starts, which must not be taken for one of the earlier life.
+// EarlierLifeGone records that these containers are removed. That is on the disk before the first
+// container of the new life starts, so that it is not taken for one of the earlier life.
 func (j *Journal) EarlierLifeGone(ctx context.Context, uid types.UID) error {
 	j.keeper.Update(uid, func(r *checkpoint.Record) checkpoint.Class {
 		r.EarlierLife = false
@@ -130,16 +130,16 @@ func (j *Journal) EarlierLifeGone(ctx context.Context, uid types.UID) error {
 	return j.keeper.Sync(ctx, uid)
 }
 
-// staysStopped reports whether there is an exit after which a container of the pod is not
-// run again.
+// staysStopped reports whether there is an exit after which a container of the pod does not run
+// again.
 func staysStopped(pod *v1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Containers, func(c v1.Container) bool {
 		return restartpolicy.Effective(pod, &c) != v1.RestartPolicyAlways
 	})
 }
 
-// Drained removes the record of a pod that was stopped by a drain, so that it starts
-// again when the node returns. The record of a pod that had ended by itself stays.
+// Drained removes the record of a pod that was stopped by a drain, so that it starts again when the
+// node returns. The record of a pod that had ended on its own stays.
 func (j *Journal) Drained(uid types.UID) {
 	if r := j.keeper.Get(uid); r != nil && !r.Terminal() {
 		j.Delete(uid)

@@ -35,14 +35,14 @@ type OwnUIDs struct {
 	key []byte // nil: no source has needed it yet
 }
 
-// NewOwnUIDs returns what gives UIDs with the key in a file, which is read, or made, for the first
-// source that needs it. wants reports whether the pods of a source get UIDs of the node's own.
+// NewOwnUIDs returns an OwnUIDs that uses the key in a file, which is read or created for the first
+// source that needs it. wants reports whether the pods of a source get the node's own UIDs.
 func NewOwnUIDs(path string, wants func(source string) bool) *OwnUIDs {
 	return &OwnUIDs{path: path, wants: wants}
 }
 
-// Wrap returns a source whose pods have UIDs of the node's own, or the source itself; that and an
-// error if there is no key.
+// Wrap returns a source whose pods have the node's own UIDs, or the source itself if it needs none.
+// Without a key it returns the source and an error.
 func (o *OwnUIDs) Wrap(s syncloop.Source) (syncloop.Source, error) {
 	if !o.wants(s.Name()) {
 		return s, nil
@@ -59,7 +59,7 @@ func (o *OwnUIDs) Wrap(s syncloop.Source) (syncloop.Source, error) {
 	return &renamed{s, o.key}, nil
 }
 
-// nodeKey reads the node's key, or makes it.
+// nodeKey reads the node's key, or creates it.
 func nodeKey(path string) ([]byte, error) {
 	key, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -76,12 +76,12 @@ func nodeKey(path string) ([]byte, error) {
 	return key, nil
 }
 
-// uid is the UID of a pod: another one if its source, its name or the UID it came with is
-// another one, and so if its content is, where that is made of the content (D1).
+// uid returns the UID of a pod: a different one for every source, name and original UID, and also
+// for every content if the original UID is made from the content (D1).
 func uid(key []byte, source string, pod *v1.Pod) types.UID {
 	h := hmac.New(sha256.New, key)
 	for _, part := range [...]string{source, pod.Namespace, pod.Name, string(pod.UID)} {
-		_, _ = fmt.Fprintf(h, "%d:%s", len(part), part) // a hash takes everything
+		_, _ = fmt.Fprintf(h, "%d:%s", len(part), part) // writes to a hash never fail
 	}
 	return types.UID(hex.EncodeToString(h.Sum(nil)[:16]))
 }
@@ -105,7 +105,7 @@ func (s *renamed) Run(ctx context.Context, deliver func(ctx context.Context, pod
 		out := make([]*v1.Pod, 0, len(pods))
 		for _, p := range pods {
 			if p == nil || p.UID == "" {
-				continue // the loop takes none of these
+				continue // the loop accepts none of these
 			}
 			q := *p
 			q.UID = uid(s.key, s.Name(), p)
@@ -119,7 +119,7 @@ func (s *renamed) Run(ctx context.Context, deliver func(ctx context.Context, pod
 	})
 }
 
-// Precedence is the source's.
+// Precedence returns that of the source.
 func (s *renamed) Precedence() syncloop.Precedence {
 	if p, ok := s.Source.(syncloop.Preceded); ok {
 		return p.Precedence()
@@ -127,7 +127,7 @@ func (s *renamed) Precedence() syncloop.Precedence {
 	return syncloop.PrecedenceInProcess
 }
 
-// Health is the source's.
+// Health returns that of the source.
 func (s *renamed) Health() syncloop.SourceHealth {
 	if h, ok := s.Source.(syncloop.HealthReporter); ok {
 		return h.Health()
@@ -135,7 +135,7 @@ func (s *renamed) Health() syncloop.SourceHealth {
 	return syncloop.SourceHealth{}
 }
 
-// Undecided is the source's.
+// Undecided returns that of the source.
 func (s *renamed) Undecided() error {
 	if u, ok := s.Source.(syncloop.Undecided); ok {
 		return u.Undecided()
@@ -143,7 +143,7 @@ func (s *renamed) Undecided() error {
 	return nil
 }
 
-// Unreadable is the source's.
+// Unreadable returns that of the source.
 func (s *renamed) Unreadable() []problem.Problem {
 	if r, ok := s.Source.(syncloop.ProblemReporter); ok {
 		return r.Unreadable()

@@ -10,12 +10,12 @@ import (
 
 // Past is what is remembered of a pod that was refused, or whose end was decided.
 type Past struct {
-	// Reason is that of the refusal, or of the end.
+	// Reason is that of the refusal or of the end.
 	Reason string
 	// Refused: the pod was refused; otherwise it had to stop at StoppedAt.
 	Refused   bool
 	StoppedAt time.Time
-	// Evicted: its end is an eviction, for whatever Reason.
+	// Evicted: its end is an eviction, whatever the Reason.
 	Evicted bool
 	// JudgedAt is when the pod was last admitted or refused.
 	JudgedAt time.Time
@@ -23,7 +23,7 @@ type Past struct {
 	Finished bool
 }
 
-// Past returns the past of a pod, false if it was not refused and its end is not decided.
+// Past returns the past of a pod, false if it was neither refused nor had its end decided.
 func (j *Journal) Past(uid types.UID) (Past, bool) {
 	r := j.keeper.Get(uid)
 	if r == nil || r.Admission == nil {
@@ -42,7 +42,7 @@ func pastOf(r *checkpoint.Record) (Past, bool) {
 		return Past{}, false
 	case r.Terminal():
 		p.Reason = r.Status.Reason
-	default: // its status could not be told (IN5)
+	default: // its status could not be shown (IN5)
 		p.Reason = r.Termination.Decision.Reason
 	}
 	p.StoppedAt = r.Termination.RequestedAt

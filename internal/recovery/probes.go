@@ -14,18 +14,17 @@ import (
 	"github.com/podwright/podwright/status/checkpoint"
 )
 
-// announceTimeout is how long the announcement of a success waits for a disk that does
-// not take it.
+// announceTimeout is how long the announcement of a success waits for a disk that does not take it.
 const announceTimeout = 5 * time.Second
 
-// ProbeMemory keeps what probes found in the pods' records (spec/probe.md 8.3). That a
-// container has started or is ready is not announced before it is on the disk: it must
-// not be taken back only because the agent was killed.
+// ProbeMemory keeps what probes found in the pods' records (spec/probe.md 8.3). That a container
+// has started or is ready is not announced before it is on the disk: it must not be taken back just
+// because the agent was killed.
 type ProbeMemory struct {
 	journal *Journal
 
 	mu sync.Mutex
-	// unwritten are successes that are not on the disk yet, with their pods.
+	// unwritten holds the successes that are not on the disk yet, with their pods.
 	unwritten map[probeKey]types.UID
 }
 
@@ -55,7 +54,7 @@ func (m *ProbeMemory) ProbeUnwritten(k probe.Kind, id runtime.ContainerID) bool 
 	return unwritten
 }
 
-// Wait returns once the success is on the disk. A disk that fails holds up nothing.
+// Wait returns once the success is on the disk. A disk that fails holds nothing up.
 func (m *ProbeMemory) Wait(ctx context.Context, a probe.Announcement) {
 	if !m.ProbeUnwritten(a.Kind, a.ID) {
 		return
@@ -79,15 +78,15 @@ func (m *ProbeMemory) note(uid types.UID, k probe.Kind, id runtime.ContainerID, 
 	}
 }
 
-// ForgetProbes drops what waits of a pod whose containers have stopped.
+// ForgetProbes drops what still waits for a pod whose containers have stopped.
 func (m *ProbeMemory) ForgetProbes(uid types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	maps.DeleteFunc(m.unwritten, func(_ probeKey, owner types.UID) bool { return owner == uid })
 }
 
-// Recall reads what is recorded of this run of a container. What is from before the
-// machine was started does not count (8.6).
+// Recall returns what is recorded of this run of a container. What is from before the machine was
+// started does not count (8.6).
 func (m *ProbeMemory) Recall(uid types.UID, container string, id runtime.ContainerID) *probe.Record {
 	r := m.journal.keeper.Get(uid)
 	if r == nil || rebooted(r, m.journal.bootID) {
@@ -104,7 +103,7 @@ func (m *ProbeMemory) Recall(uid types.UID, container string, id runtime.Contain
 	return out
 }
 
-// Remember notes a result, unless the record is about another run by now.
+// Remember records a result, unless the record is about another run by now.
 func (m *ProbeMemory) Remember(uid types.UID, container string, id runtime.ContainerID, kind probe.Kind, f probe.Fact, news bool) {
 	durable := false
 	m.journal.keeper.Update(uid, func(r *checkpoint.Record) checkpoint.Class {

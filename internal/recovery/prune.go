@@ -14,8 +14,8 @@ import (
 	"github.com/podwright/podwright/status/checkpoint"
 )
 
-// leftoverAge is how long the record of a pod is kept that is unknown otherwise and
-// that this process was never handed (spec/cleanup.md CK7).
+// leftoverAge is how long a record is kept if its pod is otherwise unknown and was never handed to
+// this process (spec/cleanup.md CK7).
 const leftoverAge = 24 * time.Hour
 
 // Desired are the pods that sources want.
@@ -32,38 +32,37 @@ type Workers interface {
 	ShouldPodBeFinished(uid types.UID) bool
 }
 
-// PrunerOptions configures a [Pruner]. All of it is required but Logger.
+// PrunerOptions configures a [Pruner]. All fields except Logger are required.
 type PrunerOptions struct {
 	Journal *Journal
 	Desired Desired
 	Workers Workers
-	// Undecided returns why sources may want pods that they have not named, nil if all
-	// have named theirs.
+	// Undecided returns why sources may want pods that they have not named, nil if all have named
+	// theirs.
 	Undecided func() error
 	// View returns what the runtime has of a pod; an error means that this is not known.
 	View func(uid types.UID) (*runtime.PodStatus, error)
-	// TellEnd makes the final status of a pod that has nothing running and no worker to
-	// do it.
+	// TellEnd makes the final status of a pod that has nothing running and no worker to make it.
 	TellEnd func(pod *v1.Pod, view *runtime.PodStatus) error
-	// Forget drops the statuses of all pods but the known ones.
+	// Forget drops the statuses of all pods that are not in known.
 	Forget func(known map[types.UID]struct{})
-	// Untold reports whether a sink has not heard yet that a pod is forgotten.
+	// Untold reports whether a sink does not know yet that a pod is forgotten.
 	Untold func(uid types.UID) bool
-	// Sinks are the names of those that take statuses.
+	// Sinks are the names of the sinks that take statuses.
 	Sinks  []string
 	Clock  clock.PassiveClock
 	Logger logr.Logger
 }
 
-// Pruner removes the records that are of no more use.
+// Pruner removes records that are no longer of use.
 type Pruner struct{ options PrunerOptions }
 
 // NewPruner returns a pruner.
 func NewPruner(options PrunerOptions) *Pruner { return &Pruner{options} }
 
-// RemoveOrphanedStatuses is the housekeeper's step 7: statuses and records of pods go
-// that neither the sources nor the workers know (spec/status.md 7.10, CK7). The end of a
-// pod that ended unseen is told first (HI7).
+// RemoveOrphanedStatuses is the housekeeper's step 7: it removes statuses and records of pods that
+// neither the sources nor the workers know (spec/status.md 7.10, CK7). The end of a pod that ended
+// unseen is reported first (HI7).
 func (p *Pruner) RemoveOrphanedStatuses(desired map[types.UID]struct{}) {
 	j := p.options.Journal
 	known := maps.Clone(desired)
@@ -97,8 +96,8 @@ func (p *Pruner) RemoveOrphanedStatuses(desired map[types.UID]struct{}) {
 	p.remove(removed)
 }
 
-// remove removes records once the sinks have heard that their pods are forgotten (FG1): until then they are
-// there for the next agent, and for nothing else (IN10).
+// remove removes records once the sinks know that their pods are forgotten (FG1): until then, the
+// records are kept for the next agent, and for nothing else (IN10).
 func (p *Pruner) remove(records []*checkpoint.Record) {
 	for _, r := range records {
 		if p.options.Untold(r.UID) && p.options.Clock.Since(r.WrittenAt) < leftoverAge {
@@ -109,16 +108,16 @@ func (p *Pruner) remove(records []*checkpoint.Record) {
 	}
 }
 
-// situation is what decides about a record, besides the record.
+// situation is everything, besides the record, that decides about a record.
 type situation struct {
 	// inSnapshot: the pod was desired when the pass began; desired: it is now.
 	inSnapshot, desired bool
 	// handed: this process was handed the pod, or an earlier one retired it.
 	handed bool
-	// hasWorker: it has a worker; workerFinished: which has done its last step.
+	// hasWorker: it has a worker. workerFinished: that worker has done its last step.
 	hasWorker, workerFinished bool
-	// readable: it is known what the runtime has of the pod; runs: something runs; remains:
-	// there is anything.
+	// readable: it is known what the runtime has of the pod. runs: something of it is running.
+	// remains: something of it exists.
 	readable, runs, remains bool
 	// undecided: sources may want pods that they have not named.
 	undecided bool
@@ -144,30 +143,30 @@ func (p *Pruner) situation(r *checkpoint.Record, undecided bool) (situation, *ru
 	return s, view
 }
 
-// fate is what happens to a record.
+// fate says what happens to a record.
 type fate struct {
-	// tellEnd: the end of the pod is told now.
+	// tellEnd: the end of the pod is reported now.
 	tellEnd bool
-	// known: the status of the pod stays; remove: its record goes; newLife: it goes because
-	// the UID begins a new life.
+	// known: the status of the pod stays. remove: its record is removed. newLife: it is removed
+	// because the UID begins a new life.
 	known, remove, newLife bool
 	// retire: the record stays, for a life that is over.
 	retire bool
 }
 
-// fateOf decides what happens to a record (CK7, HI7). Where a source may want pods that
-// it has not named, nothing goes that this process was not handed.
+// fateOf decides what happens to a record (CK7, HI7). While a source may want pods that it has not
+// named, nothing is removed that this process was not handed.
 func fateOf(r *checkpoint.Record, s situation) fate {
-	// A pod is over and its last status was never told: the agent was killed after the
-	// end of its containers, and a worker takes no step for a static pod that had ended
-	// before this process was handed it (spec/podworkers.md W6).
+	// The pod is over but its last status was never sent: the agent was killed after the pod's
+	// containers had ended, and a worker takes no step for a static pod that had ended before this
+	// process was handed it (spec/podworkers.md W6).
 	overlooked := s.workerFinished && r.Terminal() && !r.Finished && r.Pod != nil && s.readable && !s.runs
 	keep := fate{tellEnd: overlooked, known: true}
 	old := s.age >= leftoverAge
 	switch {
 	case s.inSnapshot:
 		return keep
-	case s.desired && !s.handed: // it came since the pass began, and is not handed over yet
+	case s.desired && !s.handed: // it came since the pass began, and has not been handed over yet
 		return keep
 	case s.desired && s.workerFinished && (r.Finished || r.Termination != nil):
 		return fate{newLife: true} // the housekeeper starts it in this pass, and forgets the worker then
@@ -175,20 +174,20 @@ func fateOf(r *checkpoint.Record, s situation) fate {
 		return keep
 	case s.desired && (r.Finished || r.Termination != nil && s.readable && !s.runs):
 		return fate{newLife: true} // the housekeeper starts it, because its worker is gone
-	case s.desired: // no worker has had it: it is still the old life
+	case s.desired: // no worker has had it, so it is still the old life
 		return keep
 	case !s.readable || s.undecided && !s.handed:
 		return keep
 	case s.runs: // until it is stopped
 		return keep
-	case r.EarlierLife && r.Admission == nil: // the new life never began, and the earlier one was told
+	case r.EarlierLife && r.Admission == nil: // the new life never began, and the end of the earlier one was sent
 		return fate{remove: true}
 	case !r.Finished && r.Pod != nil && (!s.handed || !r.StartedAt.IsZero()):
-		// It ended before a worker looked at it, if it ever had one; none will now.
+		// It ended before a worker looked at it, if it ever had one; no worker will now.
 		return fate{tellEnd: true, known: true}
 	case podinfo.Static(podOf(r)) && s.handed && !old && (!s.acknowledged || s.remains):
-		// A pod of an API lives once per UID. Any other may come back, and does so as it
-		// would if nothing were left of this life (IN10).
+		// A pod of an API lives only once per UID. Any other may come back, and then does so as if
+		// nothing were left of this life (IN10).
 		return fate{retire: true, known: true}
 	case !s.acknowledged && !old: // ND10
 		return keep

@@ -12,32 +12,32 @@ import (
 	"github.com/podwright/podwright/status/checkpoint"
 )
 
-// Report is what an agent found at its start: its records compared with what the
-// runtime has (spec/cleanup.md CK9). It encodes as JSON. UIDs are sorted.
+// Report is what an agent found at its start: its records compared with what the runtime has
+// (spec/cleanup.md CK9). It encodes as JSON. UIDs are sorted.
 type Report struct {
-	// At is when the comparison was made, Rebooted whether records are from before
-	// the machine was started.
+	// At is when the comparison was made. Rebooted says that records are from before the machine
+	// was started.
 	At       time.Time `json:"at"`
 	Rebooted bool      `json:"rebooted"`
 	// Records is how many records could be used.
 	Records int `json:"records"`
-	// Resumed pods go on: something of them runs.
+	// Resumed pods continue: something of them is running.
 	Resumed []types.UID `json:"resumed,omitempty"`
-	// Ended pods have a terminal phase or are finished, and stay so.
+	// Ended pods have a terminal phase or are finished, and stay that way.
 	Ended []types.UID `json:"ended,omitempty"`
-	// Stopping pods were asked to stop before, and something of them still runs.
+	// Stopping pods were asked to stop before, and something of them is still running.
 	Stopping []types.UID `json:"stopping,omitempty"`
-	// Lost pods had been started and nothing of them runs.
+	// Lost pods had been started, and nothing of them is running.
 	Lost []types.UID `json:"lost,omitempty"`
-	// Waiting pods had been admitted and not started.
+	// Waiting pods had been admitted but not started.
 	Waiting []types.UID `json:"waiting,omitempty"`
-	// Unknown pods are in the runtime, and there is no record of them.
+	// Unknown pods are in the runtime but have no record.
 	Unknown []types.UID `json:"unknown,omitempty"`
-	// Bad is what was found among the records and could not be used.
+	// Bad lists what was found among the records but could not be used.
 	Bad []checkpoint.Bad `json:"bad,omitempty"`
 }
 
-// String is one line for a log or an event.
+// String returns one line for a log or an event.
 func (r Report) String() string {
 	text := fmt.Sprintf("%d pod records: %d pods resumed, %d ended, %d stopping, %d lost, %d waiting; %d without record",
 		r.Records, len(r.Resumed), len(r.Ended), len(r.Stopping), len(r.Lost), len(r.Waiting), len(r.Unknown))
@@ -54,8 +54,8 @@ func (r Report) String() string {
 	return text
 }
 
-// compare sorts the records by what the runtime has of their pods. inRuntime has the
-// pods that the runtime knows, and whether anything of them runs.
+// compare sorts the records by what the runtime has of their pods. inRuntime has the pods that the
+// runtime knows, and whether anything of them is running.
 func compare(records []*checkpoint.Record, inRuntime map[types.UID]bool, bootID string) Report {
 	out := Report{Records: len(records)}
 	known := map[types.UID]bool{}
@@ -92,7 +92,7 @@ func rebooted(r *checkpoint.Record, bootID string) bool {
 	return bootID != "" && r.BootID != "" && r.BootID != bootID
 }
 
-// ReadBootID names this boot of the machine, "" if the machine does not say.
+// ReadBootID names this boot of the machine, "" if that is not known.
 func ReadBootID() string {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {

@@ -13,8 +13,7 @@ import (
 	"github.com/podwright/podwright/status/checkpoint"
 )
 
-// Asked returns the restarts that somebody asked for of a pod, as far as they are on the disk; nil
-// if there are none.
+// Asked returns the requested restarts of a pod that are on the disk, nil if there are none.
 func (j *Journal) Asked(uid types.UID) *restarts.Asked {
 	r := j.keeper.Get(uid)
 	if r == nil || r.Restarts == nil {
@@ -33,11 +32,11 @@ func (j *Journal) Asked(uid types.UID) *restarts.Asked {
 	return asked.Without(func(r restarts.Run) bool { return unwritten[r.ID] > 0 })
 }
 
-// AskRestart writes down that these runs of a pod are to be replaced (OC2). When it returns nil that is
-// on the disk, and the runs are among those of [Journal.Asked]; after an error nothing was asked for.
+// AskRestart records that these runs of a pod should be replaced (OC2). When it returns nil, that is on
+// the disk and the runs are among those of [Journal.Asked]; after an error, nothing was requested.
 func (j *Journal) AskRestart(ctx context.Context, uid types.UID, runs []restarts.Run, message string) error {
 	fresh := j.beginAsking(uid, runs)
-	if len(fresh) == 0 { // all of it is under way
+	if len(fresh) == 0 { // all of it is in progress
 		return nil
 	}
 	now, found := j.clock.Now(), false
@@ -56,7 +55,7 @@ func (j *Journal) AskRestart(ctx context.Context, uid types.UID, runs []restarts
 	return nil
 }
 
-// beginAsking returns the runs that are not asked for yet, as far as is written down.
+// beginAsking returns the runs whose restart is not recorded yet.
 func (j *Journal) beginAsking(uid types.UID, runs []restarts.Run) (fresh []restarts.Run) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -81,15 +80,15 @@ func (j *Journal) beginAsking(uid types.UID, runs []restarts.Run) (fresh []resta
 	return fresh
 }
 
-// endAsking makes the runs part of what is to be done, or takes back those that no other call
-// has written down or still tries to.
+// endAsking makes the recorded runs count, or takes back those that no other call has recorded or
+// is still trying to record.
 func (j *Journal) endAsking(uid types.UID, runs []restarts.Run, written bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	asking, taken := j.asking[uid], map[string]bool{}
 	for _, r := range runs {
 		switch n := asking[r.ID]; {
-		case n == 0: // another call has written it down
+		case n == 0: // another call has recorded it
 		case written:
 			delete(asking, r.ID)
 		case n > 1:
@@ -111,8 +110,8 @@ func (j *Journal) endAsking(uid types.UID, runs []restarts.Run, written bool) {
 	})
 }
 
-// Restarted takes what the runtime shows of a pod, and returns the restarts that are left to do; nil
-// if none was ever asked for.
+// Restarted takes what the runtime shows of a pod, and returns the restarts that are left to do;
+// nil if none was ever requested.
 func (j *Journal) Restarted(pod *v1.Pod, view *runtime.PodStatus) *restarts.Asked {
 	asked := j.Asked(pod.UID)
 	if !asked.Pending() || asked.After(pod, view) == asked {

@@ -36,8 +36,8 @@ const (
 	loadRetryMax = time.Minute
 )
 
-// startWait is how long the start waits for the first load. After that the engine goes on as
-// after a failed one.
+// startWait is how long the start waits for the first load. After that, the engine continues as
+// after a failed load.
 const startWait = 10 * time.Second
 
 // Runtime is what recovery reads of the container runtime.
@@ -64,17 +64,17 @@ type Probes interface {
 	Status(kind probe.Kind, pod *v1.Pod, container string, id runtime.ContainerID) probe.Result
 }
 
-// Options configures a [Recovery]. All of it is required but Logger.
+// Options configures a [Recovery]. All fields except Logger are required.
 type Options struct {
 	Journal  *Journal
 	Runtime  Runtime
 	Statuses Statuses
 	Probes   Probes
-	// NodeName is the node that the report is about.
+	// NodeName is the name of the node that the report is about.
 	NodeName string
 	Events   podinfo.EventRecorder
-	// Rival says whether the engine with this folder, which has made sandboxes that are
-	// this engine's by their owner, runs at this moment: the error names it, nil if not.
+	// Rival says whether the engine with this folder, which has made sandboxes with this engine's
+	// owner, is running right now: then it returns an error that names that engine.
 	Rival func(rootDir string) error
 	// Opened is called once, when the gate opens. It must not block.
 	Opened func()
@@ -82,33 +82,33 @@ type Options struct {
 	Logger logr.Logger
 }
 
-// Recovery takes an agent from its start to the moment in which it may set up pods.
+// Recovery takes an agent from its start to the point where it may set up pods.
 type Recovery struct {
 	options Options
 	journal *Journal
-	// opened is closed once the records were compared with the runtime.
+	// opened is closed once the records have been compared with the runtime.
 	opened chan struct{}
 	// first is the load that Start began; nil before.
 	first *firstLoad
 
 	mu sync.Mutex
-	// began is when Load was called first.
+	// began is when Load was first called.
 	began time.Time
-	// found are the pods that had a record at the start, bad the entries that were no usable record.
+	// found holds the pods that had a record at the start, bad the entries that were not usable records.
 	found  map[types.UID]bool
 	bad    []checkpoint.Bad
 	report Report
 }
 
-// New returns a recovery that has done nothing yet.
+// New returns a recovery that has not done anything yet.
 func New(options Options) *Recovery {
 	return &Recovery{options: options, journal: options.Journal, opened: make(chan struct{})}
 }
 
-// Run takes the steps of the start and returns, or when ctx ends. Records that cannot be
-// loaded are tried again; until they are, and until the runtime has been read, the gate
-// stays closed and every pod as it is. It is an error if another engine that runs has made
-// sandboxes that are this one's by their owner; the gate stays closed then.
+// Run takes the steps of the start and then returns; it also returns when ctx ends. Loading is
+// retried until it succeeds; until then, and until the runtime has been read, the gate stays closed
+// and every pod stays as it is. It is an error if another running engine has made sandboxes with
+// this engine's owner; then the gate stays closed.
 func (r *Recovery) Run(ctx context.Context) error {
 	defer r.first.end()
 	if !r.first.wait(ctx) || !r.retryLoad(ctx) || !r.readRuntime(ctx) {
@@ -123,8 +123,8 @@ func (r *Recovery) Run(ctx context.Context) error {
 	return nil
 }
 
-// KeepRecords brings changes of the records to the disk until ctx ends. It begins once
-// they are loaded.
+// KeepRecords writes changes of the records to the disk until ctx ends. It begins once they are
+// loaded.
 func (r *Recovery) KeepRecords(ctx context.Context) error {
 	select {
 	case <-r.journal.loaded:
@@ -134,16 +134,16 @@ func (r *Recovery) KeepRecords(ctx context.Context) error {
 	}
 }
 
-// firstLoad is a load under way, or its end.
+// firstLoad is a load in progress, or its end.
 type firstLoad struct {
 	cancel context.CancelFunc
 	done   chan struct{} // closed when it has ended
 	err    error         // valid then
 }
 
-// Start loads the records, as Load does, and waits for that; for 10 s at most, so that a
-// folder that does not answer leaves the engine neither silent nor deaf. [Recovery.Run] waits
-// for the rest. ctx bounds nothing: what has to be written at the end must be known.
+// Start loads the records, as Load does, and waits for that, but only for 10 s, so that the engine
+// still works and answers if the folder does not respond. [Recovery.Run] waits for the rest. The
+// end of ctx does not stop the load: what has to be written at the end must be known.
 func (r *Recovery) Start(ctx context.Context) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	l := &firstLoad{cancel: cancel, done: make(chan struct{})}
@@ -164,7 +164,7 @@ func (r *Recovery) Start(ctx context.Context) {
 	}
 }
 
-// wait waits for the end of the load, if there is one; false if ctx ends first.
+// wait waits for the end of the load, if there is one; it returns false if ctx ends first.
 func (l *firstLoad) wait(ctx context.Context) bool {
 	if l == nil {
 		return true
@@ -186,9 +186,9 @@ func (l *firstLoad) end() {
 	<-l.done
 }
 
-// Load takes over what is remembered. It is called before anything is asked or done
-// (spec/status.md 9.5): statuses are known from then on, and what a sink has not
-// acknowledged is sent. After an error [Recovery.Run] tries again.
+// Load takes over what is remembered. It is called before anything is asked or done (spec/status.md
+// 9.5): from then on statuses are known, and what a sink has not acknowledged is sent. After an
+// error, [Recovery.Run] retries.
 func (r *Recovery) Load(ctx context.Context) error {
 	r.mu.Lock()
 	if r.began.IsZero() {
@@ -212,8 +212,8 @@ func (r *Recovery) Load(ctx context.Context) error {
 	return nil
 }
 
-// retryLoad loads the records unless that has been done, and reports whether they are
-// loaded; if not, ctx has ended.
+// retryLoad loads the records unless that has been done, and reports whether they are loaded; if
+// not, ctx has ended.
 func (r *Recovery) retryLoad(ctx context.Context) bool {
 	for delay := loadRetryMin; !timing.Ended(r.journal.loaded); {
 		if timing.Sleep(ctx, r.options.Clock, delay) != nil {
@@ -227,8 +227,8 @@ func (r *Recovery) retryLoad(ctx context.Context) bool {
 	return true
 }
 
-// restore gives the status manager what was known of a pod. An unconfirmed status is one
-// that no agent has told.
+// restore gives the status manager what was known of a pod. An unconfirmed status is one that no
+// agent has sent.
 func (r *Recovery) restore(record *checkpoint.Record, unconfirmed bool) {
 	if record.Status == nil {
 		return
@@ -244,9 +244,9 @@ func (r *Recovery) restore(record *checkpoint.Record, unconfirmed bool) {
 	r.restoreProbes(record)
 }
 
-// restoreProbes brings a remembered status up to what the probes are remembered to
-// have found, which is written first: so the status that is sent after a restart is
-// the one that is generated next (spec/probe.md 8.8).
+// restoreProbes updates a remembered status with the remembered probe results, which are written
+// first, so that the status sent after a restart is the one that is generated next (spec/probe.md
+// 8.8).
 func (r *Recovery) restoreProbes(record *checkpoint.Record) {
 	if record.Pod == nil || record.Terminal() {
 		return
@@ -267,7 +267,7 @@ func (r *Recovery) restoreProbes(record *checkpoint.Record) {
 	}
 }
 
-// podOf is the pod a record is about, as far as it is remembered.
+// podOf returns the pod that a record is about, as far as it is remembered.
 func podOf(r *checkpoint.Record) *v1.Pod {
 	if r.Pod != nil {
 		return r.Pod
@@ -278,9 +278,9 @@ func podOf(r *checkpoint.Record) *v1.Pod {
 	}}
 }
 
-// readRuntime waits until the runtime has been read completely: before that it is not
-// known what runs already, such as another UID of a pod's name (spec/podworkers.md N6).
-// It reports false if ctx ended first.
+// readRuntime waits until the runtime has been read completely: before that, it is not known what
+// is already running, for example another UID with a pod's name (spec/podworkers.md N6). It returns
+// false if ctx ended first.
 func (r *Recovery) readRuntime(ctx context.Context) bool {
 	select {
 	case <-r.options.Runtime.SyncedC():
@@ -290,14 +290,14 @@ func (r *Recovery) readRuntime(ctx context.Context) bool {
 	}
 }
 
-// rival looks for another engine at work on the same sandboxes: each of the two would stop
-// what the other starts (spec/runtime.md 1.10).
+// rival looks for another engine that works on the same sandboxes: each would stop what the other
+// starts (spec/runtime.md 1.10).
 func (r *Recovery) rival() error {
 	asked := map[string]bool{"": true}
 	for _, uid := range r.options.Runtime.Known() {
 		view, err := r.options.Runtime.Get(uid)
 		if err != nil || view == nil {
-			continue // it says nothing of its maker
+			continue // it does not say who made it
 		}
 		for _, s := range view.Sandboxes {
 			dir := s.Annotations[runtime.AnnotationRootDir]
@@ -333,7 +333,7 @@ func (r *Recovery) compare() Report {
 	return report
 }
 
-// publish keeps the report, logs it and, if anything was found, makes an event of it.
+// publish keeps the report, logs it and, if anything was found, emits an event.
 func (r *Recovery) publish(report Report) {
 	r.mu.Lock()
 	r.report = report
@@ -349,13 +349,13 @@ func (r *Recovery) publish(report Report) {
 	r.options.Events.Eventf(podinfo.NodeReference(r.options.NodeName), kind, "Recovered", "%s", report.String())
 }
 
-// open lets pods be set up.
+// open allows pods to be set up.
 func (r *Recovery) open() {
 	close(r.opened)
 	r.options.Opened()
 }
 
-// Report returns what was found at the start, false until the gate is open.
+// Report returns what was found at the start; false until the gate is open.
 func (r *Recovery) Report() (Report, bool) {
 	if !timing.Ended(r.opened) {
 		return Report{}, false

@@ -159,7 +159,7 @@ func TestNothingFoundIsNoEvent(t *testing.T) {
 	})
 }
 
-// CK9: pods without a record are told.
+// CK9: pods without a record are reported.
 func TestPodsWithoutRecordAreAnEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, newDisk())

@@ -17,33 +17,33 @@ import (
 	"github.com/podwright/podwright/syncloop"
 )
 
-// defaultStandIn is how long a source may stay silent after the start before its
-// pods run as they are remembered.
+// defaultStandIn is how long a source may stay silent after the start before its pods run as
+// remembered.
 const defaultStandIn = 10 * time.Second
 
 var errSilent = errors.New("the source has not answered since the start; its pods run as they were last desired")
 
-// errClosed is no problem of the source's health: closing it was a decision.
+// errClosed is not a problem of the source's health: closing the source was a decision.
 var errClosed = errors.New("the source was closed before it named its pods; they run as they were last desired")
 
-// source is a source for which the records stand in while it does not answer. Whatever
-// the source says counts as soon as it says it. While the records stand in, the source
-// is undecided, so that no pod it may want is taken for left over.
+// source is a source for which the records stand in while it does not answer. Whatever the source
+// says counts from the moment it is said. While the records stand in, the source is undecided, so
+// that no pod it may want is taken for a leftover.
 type source struct {
 	syncloop.Source
 	journal *Journal
 	clock   clock.WithTickerAndDelayedExecution
-	// standIn: the records stand in at all.
+	// standIn: the records may stand in at all.
 	standIn bool
-	// alone: no other source could have the UIDs it names. Those of others are not known before
-	// the records are, and it is not heard before (PS6).
+	// alone: no other source could have the UIDs that it names. Otherwise the UIDs of others are
+	// not known before the records are, and the source is not heard before that (PS6).
 	alone bool
 	// sourcesReady reports whether every source has been heard.
 	sourcesReady func() bool
 
 	turn chan struct{} // one delivery at a time
-	// noted: what the source does not want is noted; deliveries counts what the source said.
-	// Both belong to the holder of turn.
+	// noted: what the source does not want has been recorded. deliveries counts the source's
+	// deliveries. Both belong to the holder of turn.
 	noted      bool
 	deliveries int64
 	mu         sync.Mutex
@@ -60,15 +60,15 @@ var (
 	_ syncloop.ProblemReporter = (*source)(nil)
 )
 
-// Remembering wraps a source: the journal notes which pods it no longer wants, and with
-// standIn its remembered pods run if it does not answer. Unless it is alone it is not heard
+// Remembering wraps a source: the journal records which pods the source no longer wants and, with
+// standIn, its remembered pods run if it does not answer. Unless it is alone, it is not heard
 // before the records are loaded. sourcesReady reports whether every source of the loop has been
 // heard.
 func (j *Journal) Remembering(s syncloop.Source, standIn, alone bool, sourcesReady func() bool) syncloop.Source {
 	return &source{Source: s, journal: j, clock: j.clock, standIn: standIn, alone: alone, sourcesReady: sourcesReady, turn: make(chan struct{}, 1)}
 }
 
-// Run runs the source, and delivers in its place if it does not.
+// Run runs the source, and delivers in its place if the source does not.
 func (s *source) Run(ctx context.Context, deliver func(ctx context.Context, pods []*v1.Pod) error) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -77,7 +77,7 @@ func (s *source) Run(ctx context.Context, deliver func(ctx context.Context, pods
 	if s.standIn && !s.hasAnswered() {
 		wg.Go(func() { s.replace(ctx, deliver) })
 	}
-	ended := false // guarded by mu: nothing more is waited for
+	ended := false // guarded by mu: no more waiting after this
 	defer func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -92,7 +92,7 @@ func (s *source) Run(ctx context.Context, deliver func(ctx context.Context, pods
 		}
 		defer func() { <-s.turn }()
 		if ctx.Err() != nil {
-			return context.Cause(ctx) // nothing is noted of a set that does not count
+			return context.Cause(ctx) // nothing is recorded about a set that does not count
 		}
 		s.mu.Lock()
 		first := !s.answered
@@ -122,7 +122,7 @@ func (s *source) Run(ctx context.Context, deliver func(ctx context.Context, pods
 		s.mu.Lock()
 		s.closed = true
 		s.mu.Unlock()
-		s.remember(ctx, deliver) // closed without a word, it wants what it wanted (IN9)
+		s.remember(ctx, deliver) // closed without an answer, it wants what it wanted before (IN9)
 	}
 	return err
 }
@@ -142,10 +142,10 @@ func (s *source) awaitRecords(ctx, own context.Context) error {
 	}
 }
 
-// completeEvery is how often what a delivery lacks is asked for again.
+// completeEvery is how often to ask again for what a delivery lacks.
 const completeEvery = 10 * time.Second
 
-// admitted puts in what an API server would have.
+// admitted fills in what an API server would have filled in.
 func (s *source) admitted(pods []*v1.Pod) (admitted []*v1.Pod, complete bool) {
 	if s.journal.options.Admitted == nil {
 		return pods, true
@@ -156,12 +156,12 @@ func (s *source) admitted(pods []*v1.Pod) (admitted []*v1.Pod, complete bool) {
 // incomplete is a set that lacked something when it was delivered.
 type incomplete struct {
 	pods []*v1.Pod
-	// filled is of how many pods something was put in; number is the delivery's.
+	// filled is the number of pods in which something was filled in; number is that of the delivery.
 	filled int
 	number int64
 }
 
-// filled counts the pods into which something was put: those are others than what was delivered.
+// filled counts the pods in which something was filled in: they are not the objects that were delivered.
 func filled(delivered, admitted []*v1.Pod) (n int) {
 	for i := range admitted {
 		if admitted[i] != delivered[i] {
@@ -171,7 +171,7 @@ func filled(delivered, admitted []*v1.Pod) (n int) {
 	return n
 }
 
-// copies are pods that the source cannot change any more.
+// copies returns copies of pods, which the source cannot change any more.
 func copies(pods []*v1.Pod) []*v1.Pod {
 	out := make([]*v1.Pod, len(pods))
 	for i, pod := range pods {
@@ -180,8 +180,8 @@ func copies(pods []*v1.Pod) []*v1.Pod {
 	return out
 }
 
-// completeLater delivers a set again whenever more of it is known, until nothing is missing of
-// it or the source has delivered another one.
+// completeLater delivers a set again whenever more of it is known, until nothing is missing or the
+// source has delivered another set.
 func (s *source) completeLater(ctx context.Context, set *incomplete, deliver func(ctx context.Context, pods []*v1.Pod) error) {
 	for more := true; more; {
 		if timing.Sleep(ctx, s.clock, completeEvery) != nil || s.take(ctx) != nil {
@@ -207,8 +207,8 @@ func (s *source) completeNow(ctx context.Context, set *incomplete, deliver func(
 	return !complete
 }
 
-// note notes what the source does not want in the first set that names all it wants. The
-// caller has the turn.
+// note records what the source does not want, from the first set that names everything it wants.
+// The caller has the turn.
 func (s *source) note(pods []*v1.Pod) {
 	if s.noted {
 		return
@@ -227,8 +227,8 @@ func (s *source) replace(ctx context.Context, deliver func(ctx context.Context, 
 	}
 }
 
-// remember delivers what is remembered, once that is loaded, unless the source has
-// spoken or this was done before.
+// remember delivers what is remembered, once that is loaded, unless the source has answered or this
+// was done before.
 func (s *source) remember(ctx context.Context, deliver func(ctx context.Context, pods []*v1.Pod) error) {
 	select {
 	case <-s.journal.loaded:
@@ -249,7 +249,7 @@ func (s *source) remember(ctx context.Context, deliver func(ctx context.Context,
 	}
 }
 
-// take takes the turn to deliver.
+// take waits for the turn to deliver.
 func (s *source) take(ctx context.Context) error {
 	select {
 	case s.turn <- struct{}{}:
@@ -265,7 +265,7 @@ func (s *source) hasAnswered() bool {
 	return s.answered
 }
 
-// Undecided is the source's own word once it has spoken.
+// Undecided returns the source's own answer once the source has answered.
 func (s *source) Undecided() error {
 	s.mu.Lock()
 	silent, closed := s.stoodIn && !s.answered, s.closed
@@ -282,7 +282,7 @@ func (s *source) Undecided() error {
 	return nil
 }
 
-// Precedence is the source's.
+// Precedence returns that of the source.
 func (s *source) Precedence() syncloop.Precedence {
 	if p, ok := s.Source.(syncloop.Preceded); ok {
 		return p.Precedence()
@@ -290,7 +290,7 @@ func (s *source) Precedence() syncloop.Precedence {
 	return syncloop.PrecedenceInProcess
 }
 
-// Health is the source's.
+// Health returns that of the source.
 func (s *source) Health() syncloop.SourceHealth {
 	var health syncloop.SourceHealth
 	if h, ok := s.Source.(syncloop.HealthReporter); ok {
@@ -304,7 +304,7 @@ func (s *source) Health() syncloop.SourceHealth {
 	return health
 }
 
-// Unreadable is the source's.
+// Unreadable returns that of the source.
 func (s *source) Unreadable() []problem.Problem {
 	if r, ok := s.Source.(syncloop.ProblemReporter); ok {
 		return r.Unreadable()
@@ -316,8 +316,8 @@ func (s *source) Unreadable() []problem.Problem {
 func lastDesired(records []*checkpoint.Record, source string) []*v1.Pod {
 	var pods []*v1.Pod
 	for _, r := range records {
-		// A pod that was to be stopped is no longer wanted by its source, unless it
-		// ended by itself or was evicted.
+		// A pod that had to stop is no longer wanted by its source, unless it ended on its own or
+		// was evicted.
 		stopped := r.Termination != nil && !r.Terminal() && !r.Termination.Evicted
 		if r.Source == source && r.Pod != nil && !r.Unwanted && !r.Retired && !stopped {
 			pods = append(pods, r.Pod.DeepCopy())
@@ -326,9 +326,9 @@ func lastDesired(records []*checkpoint.Record, source string) []*v1.Pod {
 	return pods
 }
 
-// noteUnwanted notes which pods a source does not name in its first word after the
-// start: they are never started from memory again. That is written at once, unless they
-// are about to be stopped, because then their end is written too.
+// noteUnwanted records which pods a source does not name in its first answer after the start: they
+// are never started from memory again. This is written at once, unless they are about to be
+// stopped, because then their end is written too.
 func (j *Journal) noteUnwanted(source string, named []*v1.Pod, stopping bool) {
 	wants := map[types.UID]bool{}
 	for _, p := range named {

@@ -185,7 +185,7 @@ func TestSourceThatAnswersNeedsNoStandIn(t *testing.T) {
 	}
 }
 
-// A word that the loop did not take has not been said.
+// A delivery that the loop did not accept does not count as made.
 func TestWordThatWasNotTakenDoesNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, newDisk(newRecord("a"))).keep()

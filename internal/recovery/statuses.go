@@ -7,7 +7,7 @@ import (
 	"github.com/podwright/podwright/status/checkpoint"
 )
 
-// Changed takes a new status. The end of a pod is its own reason to stop.
+// Changed records a new status. A pod that has ended has to stop for that reason.
 func (j *Journal) Changed(pod *v1.Pod, s *v1.PodStatus, version uint64, finished bool) {
 	now := j.clock.Now()
 	j.keeper.Update(pod.UID, func(r *checkpoint.Record) checkpoint.Class {
@@ -22,7 +22,7 @@ func (j *Journal) Changed(pod *v1.Pod, s *v1.PodStatus, version uint64, finished
 	})
 }
 
-// Acknowledged notes which version of a pod's status a sink has.
+// Acknowledged records which version of a pod's status a sink has.
 func (j *Journal) Acknowledged(uid types.UID, sink string, target types.UID, version uint64) {
 	j.keeper.Update(uid, func(r *checkpoint.Record) checkpoint.Class {
 		ack := checkpoint.Ack{Sink: sink, Target: target, Version: version}
@@ -49,7 +49,7 @@ func acknowledgedBy(r *checkpoint.Record, sinks []string) bool {
 	return true
 }
 
-// Durable reports whether the pod's terminal phase, or its being finished, is on the
+// Durable reports whether the pod's terminal phase, or the fact that it is finished, is on the
 // disk. A pod without a record waits for nothing.
 func (j *Journal) Durable(uid types.UID, finished bool) bool {
 	r := j.keeper.Get(uid)

@@ -22,7 +22,7 @@ func (r *Recovery) Verdicts(shuttingDown func() bool) admission.Verdicts {
 	return verdicts{r, shuttingDown}
 }
 
-// Verdict returns what was decided on a pod, which is not known before the records are.
+// Verdict returns what was decided about a pod, which is not known until the records are loaded.
 func (v verdicts) Verdict(pod *v1.Pod) (admission.Verdict, bool, error) {
 	if !timing.Ended(v.recovery.journal.loaded) {
 		return admission.Verdict{}, false, ErrNotLoaded
@@ -39,8 +39,8 @@ func (v verdicts) Verdict(pod *v1.Pod) (admission.Verdict, bool, error) {
 	return admission.Verdict{Reason: r.Admission.Reason, Message: r.Admission.Message}, true, nil
 }
 
-// Remember notes a verdict, which is on the disk soon. Setup waits for that (CK5), and
-// so do the sinks for the status of a refused pod.
+// Remember records a verdict, which is soon on the disk. Setup waits for that (CK5), and so do the
+// sinks for the status of a refused pod.
 func (v verdicts) Remember(pod *v1.Pod, verdict admission.Verdict) error {
 	j := v.recovery.journal
 	at := j.clock.Now()
@@ -58,8 +58,8 @@ func (j *Journal) Refused(uid types.UID) bool {
 	return r != nil && r.Admission != nil && r.Admission.Refused
 }
 
-// refusedForShutdown reports whether a static pod was refused only because its node was
-// about to stop: it is judged again when the node is back.
+// refusedForShutdown reports whether a static pod was refused only because its node was about to
+// stop: it is judged again when the node is back.
 func refusedForShutdown(r *checkpoint.Record) bool {
 	return r.Admission.Refused && r.Admission.Reason == admission.ReasonShutdown && r.Pod != nil && podinfo.Static(r.Pod)
 }

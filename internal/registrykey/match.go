@@ -25,8 +25,8 @@ func Normalize(key string) string {
 	return host + rest
 }
 
-// Repository returns the name keys are matched with: the registry's host and the
-// path, without tag and digest, "docker.io/library/x" for "x".
+// Repository returns the name that keys are matched with: the registry's host and the path, without
+// tag and digest. For "x" it is "docker.io/library/x".
 func Repository(image string) string {
 	name, _, _ := strings.Cut(image, "@")
 	if i := strings.LastIndexByte(name, ':'); i > strings.LastIndexByte(name, '/') {
@@ -47,10 +47,9 @@ func Repository(image string) string {
 	return name
 }
 
-// Matches reports whether a key stands for a repository (spec/runtime.md 10.3):
-// the ports are equal, the hosts have as many labels, each label of the
-// repository matches the pattern in the key, and the key's path begins that of
-// the repository.
+// Matches reports whether a key covers a repository (spec/runtime.md 10.3): the ports are equal,
+// the hosts have the same number of labels, each label of the repository's host matches the pattern
+// in the key, and the repository's path begins with the key's path.
 func Matches(key, repository string) bool {
 	keyHost, keyPath, _ := strings.Cut(key, "/")
 	host, rest, _ := strings.Cut(repository, "/")
@@ -74,7 +73,7 @@ func Matches(key, repository string) bool {
 	return true
 }
 
-// splitPort cuts the port off; the colons of an IPv6 address stand in brackets.
+// splitPort cuts the port off; the colons of an IPv6 address are in brackets.
 func splitPort(host string) (name, port string) {
 	i := strings.LastIndexByte(host, ':')
 	if i < 0 || strings.ContainsRune(host[i:], ']') {

@@ -5,19 +5,19 @@ import (
 	"strings"
 )
 
-// defaultKey is the name under which clients keep what is for the default registry. Its images
-// have another name.
+// defaultKey is the key under which clients keep what is for the default registry, whose images use
+// another name.
 const defaultKey = "index.docker.io"
 
 // Ring holds values by key. The zero value holds none. It is not safe for concurrent changes.
 type Ring[T any] struct {
 	byKey map[string][]T
-	// keys descending, so that longer paths come before their prefixes.
+	// keys are in descending order, so that longer paths come before their prefixes.
 	keys []string
 }
 
-// Add adds a value under a key, which [Normalize] has brought into its form. Values of one key
-// stay in the order in which they are added.
+// Add adds a value under a key in the form of [Normalize]. Values of one key stay in the order in
+// which they were added.
 func (r *Ring[T]) Add(key string, value T) {
 	if r.byKey == nil {
 		r.byKey = map[string][]T{}
@@ -29,8 +29,8 @@ func (r *Ring[T]) Add(key string, value T) {
 	r.byKey[key] = append(r.byKey[key], value)
 }
 
-// Lookup returns the values for a repository as [Repository] names it, in the order in which
-// they are to be tried (spec/runtime.md 10.4).
+// Lookup returns the values for a repository, as named by [Repository], in the order in which to
+// try them (spec/runtime.md 10.4).
 func (r *Ring[T]) Lookup(repository string) []T {
 	var out []T
 	for _, key := range r.keys {

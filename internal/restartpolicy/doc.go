@@ -1,5 +1,5 @@
-// Package restartpolicy answers one question for the reconciler and for the
-// status generator alike: may this container run again after it exited?
+// Package restartpolicy answers one question, both for the reconciler and for the status generator:
+// may this container run again after it exited?
 //
 // The answer depends only on the pod's spec and the exit code
 // (spec/runtime.md 6.1): exit rules first, then the container's own policy, then

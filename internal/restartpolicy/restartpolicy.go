@@ -11,11 +11,11 @@ type Decision uint8
 
 // Decisions.
 const (
-	// Stay: the container is not run again.
+	// Stay: the container does not run again.
 	Stay Decision = iota
-	// Restart: the container is run again.
+	// Restart: the container runs again.
 	Restart
-	// RestartAll: every container of the pod is run again.
+	// RestartAll: every container of the pod runs again.
 	RestartAll
 )
 
@@ -37,8 +37,8 @@ func Effective(pod *v1.Pod, c *v1.Container) v1.RestartPolicy {
 	return pod.Spec.RestartPolicy
 }
 
-// AtMostOnce reports whether a container of the pod must not be run a second time after it
-// may have run: its policy, or that of the pod, is Never.
+// AtMostOnce reports whether a container of the pod must not run a second time once it may have
+// run: its policy, or that of the pod, is Never.
 func AtMostOnce(pod *v1.Pod) bool {
 	if pod.Spec.RestartPolicy == v1.RestartPolicyNever {
 		return true
@@ -95,8 +95,8 @@ func matches(codes *v1.ContainerRestartRuleOnExitCodes, code int32) bool {
 	return false
 }
 
-// RestartsAll reports whether some exit of some container runs all of the pod again,
-// also the containers that had ended for good.
+// RestartsAll reports whether some exit of some container restarts the whole pod, including
+// containers that had ended for good.
 func RestartsAll(spec *v1.PodSpec) bool {
 	for _, list := range [...][]v1.Container{spec.InitContainers, spec.Containers} {
 		for i := range list {

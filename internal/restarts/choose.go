@@ -9,10 +9,10 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// Choose returns the runs that are meant when somebody asks for a restart of these containers, of all
-// that run if names is empty. view is what the runtime shows, pending what was asked for before: a
-// container whose restart is under way takes part in that. The error says what cannot be restarted;
-// its class is runtime.ErrNotFound or runtime.ErrFailedPrecondition.
+// Choose returns the runs to replace for a requested restart of these containers, or of all running
+// ones if names is empty. view is what the runtime shows, pending what was requested before: a
+// container whose restart is in progress takes part in that. The error says what cannot be
+// restarted; its class is runtime.ErrNotFound or runtime.ErrFailedPrecondition.
 func Choose(pod *v1.Pod, view *runtime.PodStatus, pending *Asked, names []string) ([]Run, error) {
 	var runs []Run
 	for _, c := range members(pod) {
@@ -48,7 +48,7 @@ func Choose(pod *v1.Pod, view *runtime.PodStatus, pending *Asked, names []string
 	return runs, nil
 }
 
-// runOf returns the run of a container that a restart means now, false if nothing of it runs.
+// runOf returns the run that a restart of the container replaces now, false if nothing of it runs.
 func runOf(c *v1.Container, view *runtime.PodStatus, pending *Asked) (Run, bool) {
 	record := view.Container(c.Name)
 	if record == nil {
@@ -71,7 +71,7 @@ func mayRestart(pod *v1.Pod, c *v1.Container) error {
 	return nil
 }
 
-// unknown says why a container of this name cannot be asked for.
+// unknown says why no container with this name can be requested.
 func unknown(pod *v1.Pod, name string) error {
 	for i := range pod.Spec.InitContainers {
 		if pod.Spec.InitContainers[i].Name == name {
@@ -86,7 +86,7 @@ func unknown(pod *v1.Pod, name string) error {
 	return fmt.Errorf("it has no container %q: %w", name, runtime.ErrNotFound)
 }
 
-// members are the containers that can be restarted: sidecars, then app containers.
+// members returns the containers that can be restarted: sidecars, then app containers.
 func members(pod *v1.Pod) []*v1.Container {
 	var out []*v1.Container
 	for i := range pod.Spec.InitContainers {

@@ -12,24 +12,24 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// Run is one run of a container that is to be replaced by a new one.
+// Run is one run of a container, to be replaced by a new one.
 type Run struct {
 	Container string `json:"container"`
-	// ID as in a status (runtime://id).
+	// ID in the form a status uses (runtime://id).
 	ID string `json:"id"`
-	// RestartCount of the run. That of the run that replaces it is higher.
+	// RestartCount of the run. The run that replaces it has a higher one.
 	RestartCount int `json:"restartCount,omitempty"`
 }
 
-// Asked are the restarts of one pod that somebody asked for. It is never changed: methods return
-// another one. Nil: no restart was ever asked for.
+// Asked are the requested restarts of one pod. A value is never changed: methods return another
+// one. Nil: no restart was ever requested.
 type Asked struct {
-	// At is when a restart was last asked for, by the wall clock, and Message says why.
+	// At is when a restart was last requested, by the wall clock, and Message says why.
 	At      time.Time `json:"at,omitzero"`
 	Message string    `json:"message,omitempty"`
 	// Runs are still to be replaced.
 	Runs []Run `json:"runs,omitempty"`
-	// Counts has, by container, how many restarts were made because they were asked for.
+	// Counts says, by container, how many restarts were made on request.
 	Counts map[string]int `json:"counts,omitempty"`
 }
 
@@ -41,7 +41,7 @@ func (a *Asked) Has(id runtime.ContainerID) bool {
 	return a.Pending() && a.at(id.String()) >= 0
 }
 
-// HasID is [Asked.Has] for an ID as in a status.
+// HasID is [Asked.Has] for an ID in the form a status uses.
 func (a *Asked) HasID(id string) bool { return a.Pending() && a.at(id) >= 0 }
 
 // at returns the index of a run, -1 if it is not to be replaced.
@@ -49,7 +49,7 @@ func (a *Asked) at(id string) int {
 	return slices.IndexFunc(a.Runs, func(r Run) bool { return r.ID == id })
 }
 
-// String says what is to be restarted, since when and why; nothing if nothing is.
+// String says what is to be restarted, since when and why; "" if nothing is.
 func (a *Asked) String() string {
 	if !a.Pending() {
 		return ""
@@ -66,7 +66,7 @@ func (a *Asked) Any(runs []Run) bool {
 	return slices.ContainsFunc(runs, func(r Run) bool { return a.HasID(r.ID) })
 }
 
-// of returns the run of a container that is to be replaced, false if there is none.
+// of returns the run of a container that is to be replaced, or false.
 func (a *Asked) of(container string) (Run, bool) {
 	if a.Pending() {
 		for i := len(a.Runs) - 1; i >= 0; i-- {
@@ -78,7 +78,7 @@ func (a *Asked) of(container string) (Run, bool) {
 	return Run{}, false
 }
 
-// Count is how many restarts of a container were made because they were asked for.
+// Count returns how many restarts of a container were made on request.
 func (a *Asked) Count(container string) int {
 	if a == nil {
 		return 0
@@ -86,7 +86,7 @@ func (a *Asked) Count(container string) int {
 	return a.Counts[container]
 }
 
-// With adds runs to be replaced. Those that are in it already stay as they are.
+// With adds runs to be replaced. Runs that are already included stay as they are.
 func (a *Asked) With(runs []Run, message string, now time.Time) *Asked {
 	next := &Asked{At: now, Message: message}
 	if a != nil {
@@ -100,7 +100,7 @@ func (a *Asked) With(runs []Run, message string, now time.Time) *Asked {
 	return next
 }
 
-// Without takes runs back that were not acted on.
+// Without takes back runs that were not acted on.
 func (a *Asked) Without(taken func(Run) bool) *Asked {
 	if !a.Pending() {
 		return a
@@ -113,9 +113,9 @@ func (a *Asked) Without(taken func(Run) bool) *Asked {
 	return &next
 }
 
-// After returns what is left to do when the runtime shows view of the pod; a itself if that is all.
-// A run is replaced once a later one of its container has begun. One whose container is no longer
-// part of the pod has nothing to be replaced by.
+// After returns what is left to do when the runtime shows this view of the pod; a itself if nothing
+// has changed. A run is replaced once a later run of its container has begun. A run whose container
+// is no longer part of the pod has nothing to be replaced by.
 func (a *Asked) After(pod *v1.Pod, view *runtime.PodStatus) *Asked {
 	if !a.Pending() || view == nil {
 		return a
@@ -146,8 +146,8 @@ func (a *Asked) After(pod *v1.Pod, view *runtime.PodStatus) *Asked {
 	return next
 }
 
-// replaced reports whether a later run of the container has begun. One that was only created has not:
-// should it never start, another one takes its place.
+// replaced reports whether a later run of the container has begun. A run that was only created has
+// not: if it never starts, another run takes its place.
 func replaced(r Run, view *runtime.PodStatus) bool {
 	newest := view.Container(r.Container)
 	return newest != nil && newest.State != runtime.Created && newest.RestartCount > r.RestartCount && newest.ID.String() != r.ID

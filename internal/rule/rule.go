@@ -27,11 +27,10 @@ const (
 	RateLimited   Rule = "DR6"  // what exceeds the rate of removals
 )
 
-// Because returns the denial by the rule for a reason.
+// Because returns a denial by the rule, for this reason.
 func (r Rule) Because(why string) Denial { return Denial{Rule: r, Why: why} }
 
-// Denial says by which rule, and why, something is not done. The zero value denies
-// nothing.
+// Denial says which rule forbids something, and why. The zero value denies nothing.
 type Denial struct {
 	Rule Rule
 	Why  string

@@ -5,9 +5,9 @@
 //	        │
 //	        └──HKDF + name of the file──► key of that file ──► nonce, ciphertext, tag
 //
-// Several keys make a rotation possible: the first one seals, all of them open. What is sealed
-// with a key that was not given is told apart from what was changed.
+// Several keys make rotation possible: the first one seals, all of them open. A file sealed with a
+// key that was not given is told apart from one that was changed.
 //
-// It does not notice an older version of a file that was put back: that takes a counter outside
-// the folder.
+// The package does not notice if an older version of a file was put back: that would take a counter
+// outside the folder.
 package seal

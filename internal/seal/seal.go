@@ -14,21 +14,21 @@ import (
 )
 
 const (
-	// keySize is how many bytes the secret of a key has.
+	// keySize is the length of a key's secret in bytes.
 	keySize = 32
 	idSize  = 8
 )
 
-// ErrForm is wrapped in the error of [Keys.Open] about a body that no key has sealed.
+// ErrForm is wrapped in the error of [Keys.Open] for a body that no key has sealed.
 var ErrForm = errors.New("it names no key")
 
-// ErrChanged is wrapped in the error of [Keys.Open] about a body that was changed after it was
-// sealed, or sealed for a file of another name.
+// ErrChanged is wrapped in the error of [Keys.Open] for a body that was changed after it was
+// sealed, or was sealed for a file with another name.
 var ErrChanged = errors.New("it was changed, or sealed under another name")
 
-// UnknownKeyError is the error about a body that is sealed with a key that was not given.
+// UnknownKeyError is the error for a body that is sealed with a key that was not given.
 type UnknownKeyError struct {
-	// ID is that of the key, Given lists those there are.
+	// ID is that key's ID, Given lists the available keys.
 	ID, Given string
 }
 
@@ -37,7 +37,7 @@ func (e *UnknownKeyError) Error() string {
 	return fmt.Sprintf("it is sealed with key %s; the keys given are: %s", e.ID, e.Given)
 }
 
-// Key seals files. The zero value is no key. It is safe for concurrent use, and shows its ID
+// Key seals files. The zero value is not a key. A Key is safe for concurrent use, and shows its ID
 // when printed.
 type Key struct{ *key }
 
@@ -46,8 +46,8 @@ type key struct {
 	secret  string
 }
 
-// NewKey returns the key of a secret, 32 random bytes, for one use. Keys of the same secret for
-// different uses have nothing in common. The secret is copied; errors never quote it.
+// NewKey returns the key of a secret, 32 random bytes, for one use. Keys made from the same secret
+// for different uses are unrelated. The secret is copied; errors never quote it.
 func NewKey(use string, secret []byte) (Key, error) {
 	if len(secret) != keySize {
 		return Key{}, fmt.Errorf("the key has %d bytes, want %d random ones", len(secret), keySize)
@@ -62,11 +62,11 @@ func NewKey(use string, secret []byte) (Key, error) {
 	return Key{&key{use: use, id: hex.EncodeToString(id), secret: string(secret)}}, nil
 }
 
-// None reports whether it is no key.
+// None reports whether k is the zero value.
 func (k Key) None() bool { return k.key == nil }
 
-// ID names the key: 16 hexadecimal digits that say nothing about the secret. It is empty for no
-// key.
+// ID names the key: 16 hexadecimal digits that reveal nothing about the secret. It is empty for the
+// zero value.
 func (k Key) ID() string {
 	if k.key == nil {
 		return ""
@@ -80,7 +80,7 @@ func (k Key) String() string { return k.ID() }
 // GoString returns the ID.
 func (k Key) GoString() string { return k.ID() }
 
-// cipher returns what seals the file of this name.
+// cipher returns the cipher that seals the file with this name.
 func (k Key) cipher(name string) (cipher.AEAD, error) {
 	secret, err := hkdf.Key(sha256.New, []byte(k.secret), nil, "podwright "+k.use+": seal version 2, file "+name, keySize)
 	if err != nil {
@@ -96,7 +96,7 @@ func (k Key) cipher(name string) (cipher.AEAD, error) {
 // Keys are those of a folder, newest first: the first one seals.
 type Keys []Key
 
-// Check reports a key that is none, or that is there twice.
+// Check reports an invalid key, or one that is given twice.
 func (ks Keys) Check() error {
 	for i, k := range ks {
 		switch {
@@ -109,7 +109,7 @@ func (ks Keys) Check() error {
 	return nil
 }
 
-// Seal returns the body of the file of this name: the ID of the key, a line end, and the sealed
+// Seal returns the body of the file with this name: the ID of the key, a newline, and the sealed
 // document. There must be a key.
 func (ks Keys) Seal(name string, document []byte) ([]byte, error) {
 	k := ks[0]
@@ -121,9 +121,9 @@ func (ks Keys) Seal(name string, document []byte) ([]byte, error) {
 	return c.Seal(body, nil, document, []byte(name)), nil
 }
 
-// Open returns the document in the body of the file of this name, and whether the newest key
-// sealed it. The error wraps ErrForm or ErrChanged, or is an *UnknownKeyError; it quotes nothing
-// of the document.
+// Open returns the document in the body of the file with this name, and whether the newest key
+// sealed it. The error wraps ErrForm or ErrChanged, or is an *UnknownKeyError; it quotes nothing of
+// the document.
 func (ks Keys) Open(name string, body []byte) (document []byte, newest bool, err error) {
 	word, sealed, found := bytes.Cut(body, []byte("\n"))
 	id := string(word)

@@ -12,21 +12,21 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// Tale is what was seen of some pods. Pods go by names that are the same in every life that is
-// compared, such as their UIDs. All methods are safe for concurrent use, but for Join and Differences.
+// Tale is what was seen of some pods. Pods are identified by names that are the same in every compared
+// life, such as their UIDs. All methods except Join and Differences are safe for concurrent use.
 type Tale struct {
 	mu sync.Mutex
-	// statuses of each pod, repeats left out, without times, addresses and IDs.
+	// statuses of each pod, without repeats, times, addresses and IDs.
 	statuses map[string][]string
-	// ends are the exits that were told of, by pod, container and restart count.
+	// ends holds the reported exits, by pod, container and restart count.
 	ends map[string]string
-	// views are the objects of the runtime, starts how often containers were started.
+	// views holds the objects of the runtime, starts how often containers were started.
 	views  []string
 	starts map[string]int
-	// sandbox is the newest word on whether a pod has one that works.
+	// sandbox is the latest report of whether a pod has a working sandbox.
 	sandbox map[string]v1.ConditionStatus
-	// finished pods, and restart counts by pod and container, as told last; takenBack is
-	// what was told after that and cannot be.
+	// finished pods, and restart counts by pod and container, as last reported; takenBack holds
+	// later reports that must not happen.
 	finished  map[string]bool
 	restarts  map[string]int32
 	takenBack []string
@@ -40,7 +40,7 @@ func New() *Tale {
 	}
 }
 
-// Tell takes down a status, and whether it is the last one of its pod.
+// Tell records a status, and whether it is the last one of its pod.
 func (t *Tale) Tell(pod string, s *v1.PodStatus, finished bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -49,7 +49,7 @@ func (t *Tale) Tell(pod string, s *v1.PodStatus, finished bool) {
 			t.sandbox[pod] = c.Status
 		}
 	}
-	if !restarting(s) { // that moment is only told if an agent dies in it
+	if !restarting(s) { // that moment shows only if an agent dies in it
 		t.add(pod, essence(s))
 	}
 	for _, c := range slices.Concat(s.InitContainerStatuses, s.ContainerStatuses) {
@@ -65,7 +65,7 @@ func (t *Tale) Tell(pod string, s *v1.PodStatus, finished bool) {
 				t.ends[key] = value
 			}
 			if last := c.LastTerminationState.Terminated; c.State.Waiting == nil || last != nil && last.Reason == "ContainerStatusUnknown" {
-				run-- // else it waits after this very run
+				run-- // otherwise it waits after this very run
 			}
 		}
 	}
@@ -75,7 +75,7 @@ func (t *Tale) Tell(pod string, s *v1.PodStatus, finished bool) {
 	t.finished[pod] = finished
 }
 
-// Note takes down something else that is told, as Tell does a status.
+// Note records something else that is reported, as Tell does for a status.
 func (t *Tale) Note(subject, text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -88,21 +88,21 @@ func (t *Tale) add(subject, text string) {
 	}
 }
 
-// See takes down what there is at a moment at which nothing happens, such as [Objects].
+// See records what exists at a quiet moment, such as [Objects].
 func (t *Tale) See(lines []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.views = append(t.views, strings.Join(slices.Sorted(slices.Values(lines)), "\n"))
 }
 
-// Started takes down how often a container was started.
+// Started records how often a container was started.
 func (t *Tale) Started(container string, times int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.starts[container] = times
 }
 
-// Objects are what the runtime has of a pod, without times and IDs.
+// Objects returns what the runtime has of a pod, without times and IDs.
 func Objects(name string, pod *runtime.PodStatus) (lines []string) {
 	for _, s := range pod.Sandboxes {
 		lines = append(lines, fmt.Sprintf("%s sandbox #%d %s", name, s.Attempt, s.State))
@@ -113,7 +113,7 @@ func Objects(name string, pod *runtime.PodStatus) (lines []string) {
 	return lines
 }
 
-// counted notes the restart count of a container, which never goes down.
+// counted records the restart count of a container, which never goes down.
 func (t *Tale) counted(pod string, c v1.ContainerStatus) {
 	name := pod + "/" + c.Name
 	if before := t.restarts[name]; c.RestartCount < before {
@@ -122,15 +122,15 @@ func (t *Tale) counted(pod string, c v1.ContainerStatus) {
 	t.restarts[name] = c.RestartCount
 }
 
-// restarting reports whether a container was created for another run and not started, or is to be
-// restarted because somebody asked for it.
+// restarting reports whether a container was created for another run but not started, or is to be
+// restarted on request.
 func restarting(s *v1.PodStatus) bool {
 	return slices.ContainsFunc(slices.Concat(s.InitContainerStatuses, s.ContainerStatuses), func(c v1.ContainerStatus) bool {
 		return c.LastTerminationState.Terminated != nil && c.State.Waiting != nil && (c.State.Waiting.Reason == "" || c.State.Waiting.Reason == "RestartRequested")
 	})
 }
 
-// essence is what must not differ between two lives of a pod.
+// essence returns what must not differ between two lives of a pod.
 func essence(s *v1.PodStatus) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s;", s.Phase, s.Reason)
@@ -153,7 +153,7 @@ func stateOf(s v1.ContainerState) string {
 		return "runs"
 	case s.Waiting != nil:
 		switch s.Waiting.Reason {
-		case "", "ContainerCreating", "PodInitializing": // all say that it was not started yet
+		case "", "ContainerCreating", "PodInitializing": // they all mean that it has not been started yet
 			return "waits for its start"
 		}
 		return "waits: " + s.Waiting.Reason
@@ -163,9 +163,9 @@ func stateOf(s v1.ContainerState) string {
 	return "-"
 }
 
-// Differences compares a life in which agents were killed with an undisturbed life. It may have
-// missed a status that passed while no agent was there to see it, never one that
-// lasts, and what it was told is never taken back.
+// Differences compares a life in which agents were killed with an undisturbed life. The disturbed
+// life may lack a status that passed while no agent was there to see it, but never one that lasts,
+// and what was sent is never taken back.
 func (t *Tale) Differences(calm *Tale) (all []string) {
 	differ := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
 	all = append(all, t.takenBack...)
@@ -204,8 +204,8 @@ func (t *Tale) Differences(calm *Tale) (all []string) {
 	return all
 }
 
-// Join takes over what another undisturbed life was told: two statuses of one moment may
-// reach a sink as one.
+// Join adds what another undisturbed life reported: two statuses of one moment may reach a sink as
+// one.
 func (t *Tale) Join(other *Tale) {
 	for subject, told := range other.statuses {
 		next := 0
@@ -220,8 +220,8 @@ func (t *Tale) Join(other *Tale) {
 	}
 }
 
-// strays returns the index of the first status that is not the next one of the undisturbed life, or a
-// later one; -1 if there is none.
+// strays returns the index of the first status that is not the next one, or a later one, of the
+// undisturbed life; -1 if there is none.
 func strays(seen, told []string) int {
 	next := 0
 	for i, s := range seen {

@@ -74,7 +74,7 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
-// TestJoin: a status that one of two undisturbed lives has missed is none too many.
+// TestJoin: a status that one of two undisturbed lives has missed is no difference.
 func TestJoin(t *testing.T) {
 	calm := told(status(v1.PodPending), status(v1.PodFailed, ended(0, 7)))
 	calm.Join(undisturbed())

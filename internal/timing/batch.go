@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// Patience is how long a call that usually returns soon holds up the next one. One that hangs
-// takes no more than this from the others (IN1).
+// Patience is how long a call that usually returns soon holds up the next one. A call that hangs
+// costs the others no more than this (IN1).
 const Patience = 50 * time.Millisecond
 
-// Batch lets calls begin one after the other, each as soon as the one before it has returned;
-// after [Patience] it no longer waits. Whenever a call does not return by then, four times as
-// many begin together from then on, so that a crowd of calls that hang delays the others by
-// moments. The calls have goroutines of their own, which the caller waits for in the end. A
-// batch with a clock is ready for use, by one goroutine at a time.
+// Batch lets calls begin one after the other, each as soon as the one before it has returned; after
+// [Patience] it stops waiting. Whenever a call does not return by then, four times as many begin
+// together from then on, so that many hanging calls delay the others only briefly. Each call has
+// its own goroutine, for which the caller waits in the end. A batch with a clock is ready for use
+// by one goroutine at a time.
 type Batch struct {
 	// Clock is required.
 	Clock Clock
@@ -22,12 +22,12 @@ type Batch struct {
 	begun []<-chan struct{}
 }
 
-// batchGrowth is how many times as many calls begin together after one that does not return.
+// batchGrowth is the factor by which more calls begin together after one that does not return.
 const batchGrowth = 4
 
-// Add takes a call that has begun and closes done when it returns. If the batch is complete
-// with it, Add waits for its calls, for Patience at most and no longer than ctx lasts, and
-// reports true.
+// Add takes a call that has begun and that closes done when it returns. If this completes the
+// batch, Add waits for the batch's calls, for Patience at most and no longer than ctx lasts, and
+// returns true.
 func (b *Batch) Add(ctx context.Context, done <-chan struct{}) (waited bool) {
 	b.begun = append(b.begun, done)
 	if len(b.begun) < b.size {

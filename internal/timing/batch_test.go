@@ -11,8 +11,8 @@ import (
 	"github.com/podwright/podwright/internal/timing"
 )
 
-// IN1: calls that return soon begin one after the other; a crowd of calls that hang delays the
-// next one by moments, and a context that ends by nothing.
+// IN1: calls that return soon begin one after the other; many hanging calls delay the next one only
+// briefly, and if the context has ended they do not delay it at all.
 func TestCrowdOfHangingCallsDelaysByMoments(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		never := make(chan struct{})

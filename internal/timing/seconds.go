@@ -2,12 +2,12 @@ package timing
 
 import "time"
 
-// longest is the longest duration of [Seconds]. Sums of a few of them are durations too.
+// longest is the longest duration that [Seconds] returns. The sum of a few of them is still a valid duration.
 const longest = 50 * 365 * 24 * time.Hour
 
-// Seconds is a number of seconds that a pod asks for, as a duration. A pod may ask for more
-// seconds than a duration holds, and multiplying would make that nothing, or a time that is
-// over: it gets 50 years, negative numbers likewise.
+// Seconds turns the number of seconds that a pod asks for into a duration. If the pod asks for more
+// seconds than a duration can hold, a plain multiplication would overflow to nothing or to the
+// past: the pod gets 50 years, likewise for negative numbers.
 func Seconds(n int64) time.Duration {
 	const most = int64(longest / time.Second)
 	return time.Duration(min(max(n, -most), most)) * time.Second

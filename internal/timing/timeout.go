@@ -13,13 +13,12 @@ type Clock interface {
 	NewTimer(d time.Duration) clock.Timer
 }
 
-// WithTimeout returns a copy of parent that ends with [context.DeadlineExceeded] once d
-// has passed on the clock. With the real clock it is [context.WithTimeout]. With any
-// other clock the context tells the deadline of its parent only, because the network
-// reads deadlines as real time.
+// WithTimeout returns a copy of parent that ends with [context.DeadlineExceeded] once d has passed
+// on the clock. With the real clock it is [context.WithTimeout]. With any other clock the context
+// reports only the deadline of its parent, because the network interprets deadlines as real time.
 //
-// The caller must call cancel, as with the context package. It returns when nothing of
-// the timeout is left behind.
+// The caller must call cancel, as with the context package. cancel returns once nothing of the
+// timeout is left behind.
 func WithTimeout(parent context.Context, c Clock, d time.Duration) (ctx context.Context, cancel context.CancelFunc) {
 	if _, real := c.(clock.RealClock); real {
 		return context.WithTimeout(parent, d)
@@ -56,7 +55,7 @@ func WithTimeout(parent context.Context, c Clock, d time.Duration) (ctx context.
 	}
 }
 
-// limited is a context that ends by a timer. Values and the deadline are its parent's.
+// limited is a context that a timer ends. Values and deadline are those of its parent.
 type limited struct {
 	context.Context
 
@@ -65,7 +64,7 @@ type limited struct {
 	done chan struct{} // closed when err is set
 }
 
-// end ends the context unless it has ended.
+// end ends the context unless it has already ended.
 func (l *limited) end(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/podwright/podwright/runtime/cri"
 )
 
-// Services of the CRI: spans of calls have the names that gRPC gives them.
+// Services of the CRI: spans of calls have the names that gRPC uses.
 const (
 	runtimeService = "runtime.v1.RuntimeService/"
 	imageService   = "runtime.v1.ImageService/"
@@ -33,7 +33,7 @@ func (t *Traces) Images(inner cri.ImageService) cri.ImageService {
 	return tracedImages{inner, t}
 }
 
-// call makes a call in a span. One outside of a step has none: it would be a trace of one span.
+// call makes a call in a span. A call outside of a step gets none, because it would be a trace of a single span.
 func call[T any](ctx context.Context, t *Traces, name string, f func(context.Context) (T, error), attributes ...attribute.KeyValue) (T, error) {
 	if !trace.SpanContextFromContext(ctx).IsValid() {
 		return f(ctx)
@@ -45,7 +45,7 @@ func call[T any](ctx context.Context, t *Traces, name string, f func(context.Con
 	return value, err
 }
 
-// act is call for what returns no value.
+// act is call for calls that return no value.
 func act(ctx context.Context, t *Traces, name string, f func(context.Context) error, attributes ...attribute.KeyValue) error {
 	_, err := call(ctx, t, name, func(ctx context.Context) (struct{}, error) { return struct{}{}, f(ctx) }, attributes...)
 	return err
@@ -57,7 +57,7 @@ func imageName(i *runtimeapi.ImageSpec) attribute.KeyValue {
 	return attribute.String("container.image.name", i.GetImage())
 }
 
-// tracedRuntime leaves Version and Status alone, which belong to no pod.
+// tracedRuntime leaves out Version and Status, which do not belong to any pod.
 type tracedRuntime struct {
 	cri.RuntimeService
 	traces *Traces

@@ -1,4 +1,4 @@
-// Package tracing makes OpenTelemetry spans of the lives of pods, with the API only:
+// Package tracing makes OpenTelemetry spans of the lives of pods, using only the API:
 //
 //	pod start ──────────────► Ready, an end, or a stop before that
 //	 ├─ syncPod               one step of its worker
@@ -11,7 +11,7 @@
 //	 │   └─ runtime.v1.RuntimeService/StopContainer
 //	 └─ syncTerminatedPod
 //
-// [Traces] decorates the syncer, the runtime and the image service. A nil Traces decorates
-// nothing. Spans have names, UIDs and classes of errors; never a specification, an environment,
-// or the words of an error, which may quote one.
+// [Traces] decorates the syncer, the runtime and the image service. A nil Traces decorates nothing.
+// Spans have names, UIDs and classes of errors, but never a specification, an environment, or the
+// text of an error, which may quote one.
 package tracing

@@ -20,11 +20,11 @@ import (
 // scope names the tracer.
 const scope = "github.com/podwright/podwright"
 
-// maxSteps bounds the steps in the trace of one start or stop. One that goes on for days, such as
-// of a pod that crashes again and again, would be a trace without an end; later steps have their own.
+// maxSteps bounds the steps in the trace of one start or stop. A start that goes on for days, such as that
+// of a pod that keeps crashing, would be a trace without an end; later steps have their own traces.
 const maxSteps = 100
 
-// unheard is the state of a pod that its worker has not heard of.
+// unheard is the state of a pod that its worker does not know.
 const unheard podworkers.State = 0
 
 // Options are what a Traces needs; all but Provider and Clock may be nil.
@@ -34,7 +34,7 @@ type Options struct {
 	Clock    clock.PassiveClock
 	// Status returns a pod's last status.
 	Status func(uid types.UID) (v1.PodStatus, bool)
-	// Explain tells how far the worker of a pod is.
+	// Explain returns how far the worker of a pod has got.
 	Explain func(uid types.UID) (podworkers.Explanation, bool)
 }
 
@@ -48,16 +48,16 @@ type Traces struct {
 }
 
 // life is what is traced of one pod, guarded by Traces.mu. Steps of a pod never overlap; the end of
-// the agent may come between.
+// the agent may come in between.
 type life struct {
-	// span is the start or the stop that goes on, nil between the two.
+	// span is the start or stop in progress, nil between the two.
 	span     trace.Span
 	stopping bool
 	running  bool // has been Running during this start
 	steps    int
 }
 
-// New returns the traces of an engine, nil without a provider.
+// New returns the traces of an engine, or nil without a provider.
 func New(o Options) *Traces {
 	if o.Provider == nil {
 		return nil
@@ -65,14 +65,14 @@ func New(o Options) *Traces {
 	return &Traces{options: o, tracer: o.Provider.Tracer(scope), lives: map[types.UID]*life{}}
 }
 
-// Open is how many pods have a start or stop that goes on, or are up.
+// Open returns how many pods have a start or stop in progress, or are up.
 func (t *Traces) Open() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.lives)
 }
 
-// End ends every span that is open, when the workers have ended.
+// End ends every open span, once the workers have ended.
 func (t *Traces) End() {
 	if t == nil {
 		return
@@ -86,7 +86,7 @@ func (t *Traces) End() {
 	}
 }
 
-// step is one call of a syncer under way.
+// step is one call of a syncer in progress.
 type step struct {
 	traces *Traces
 	life   *life
@@ -106,7 +106,7 @@ func (n named) attributes(more ...attribute.KeyValue) trace.SpanStartEventOption
 	}, more...)...)
 }
 
-// begin begins a step, and the start or stop that it is the first of.
+// begin begins a step, and also the start or stop if this is its first step.
 func (t *Traces) begin(ctx context.Context, name string, pod named, stopping bool, more ...attribute.KeyValue) (context.Context, step) {
 	now := t.options.Clock.Now()
 	t.mu.Lock()
@@ -123,7 +123,7 @@ func (t *Traces) begin(ctx context.Context, name string, pod named, stopping boo
 		t.close(l, "stopped before it was ready")
 		_, span := t.tracer.Start(ctx, "pod stop", trace.WithNewRoot(), trace.WithTimestamp(now), pod.attributes())
 		t.open(l, life{span: span, stopping: true})
-	case !stopping && !known && !t.ready(pod.uid): // one that is ready was started by an agent before
+	case !stopping && !known && !t.ready(pod.uid): // a pod that is ready was started by an earlier agent
 		_, span := t.tracer.Start(ctx, "pod start", trace.WithNewRoot(), trace.WithTimestamp(t.began(pod.uid, now)), pod.attributes())
 		t.open(l, life{span: span})
 	}
@@ -137,14 +137,14 @@ func (t *Traces) begin(ctx context.Context, name string, pod named, stopping boo
 	return ctx, step{traces: t, life: l, span: span, named: pod}
 }
 
-// open notes a start or stop that has begun.
+// open records a start or stop that has begun.
 func (t *Traces) open(l *life, now life) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	*l = now
 }
 
-// parent is what the next step of a life belongs to, nil if to nothing.
+// parent returns what the next step of a life belongs to, or nil.
 func (t *Traces) parent(l *life) trace.Span {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -154,7 +154,7 @@ func (t *Traces) parent(l *life) trace.Span {
 	return l.span
 }
 
-// began is when a start began: when the worker heard of the pod. The first step may have waited.
+// began returns when a start began: when the worker got the pod. The first step may have waited.
 func (t *Traces) began(uid types.UID, now time.Time) time.Time {
 	if t.options.Explain == nil {
 		return now
@@ -237,7 +237,7 @@ func (t *Traces) ready(uid types.UID) bool {
 	return ok && (podinfo.Ready(&status) || podinfo.Terminal(status.Phase))
 }
 
-// outcome says how a call ended, by the class of its error.
+// outcome records how a call ended, by the class of its error.
 func outcome(span trace.Span, err error) {
 	if err == nil {
 		return
@@ -250,7 +250,7 @@ func outcome(span trace.Span, err error) {
 	span.SetStatus(codes.Error, class)
 }
 
-// updateType is the attribute of the kubelet's name.
+// updateType returns the attribute, under the kubelet's name.
 func updateType(t podworkers.UpdateType) attribute.KeyValue {
 	return attribute.String("k8s.pod.update_type", t.String())
 }

@@ -114,8 +114,8 @@ func podOf(uid string) *v1.Pod {
 	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: types.UID(uid)}}
 }
 
-// TestLifeOfAPod: TR1, TR2. A start from when the worker heard of the pod until it is ready, a stop until all is released,
-// their steps below them and the calls below those; steps between the two are traces of their own.
+// TestLifeOfAPod: TR1, TR2. A start lasts from when the worker got the pod until that is ready, a stop until
+// everything is released. Steps are below them, and calls below steps; steps between the two are separate traces.
 func TestLifeOfAPod(t *testing.T) {
 	b := newBench()
 	b.clock.Step(2 * time.Second)

@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// portion is how many bytes of a folder are read at once. A folder may have millions of
-// entries, so it is never read as a whole.
+// portion is how many bytes of a folder are read at once. A folder may have millions of entries, so
+// it is never read as a whole.
 const portion = 16 << 10
 
-// Where the fields of a struct linux_dirent64 are.
+// Offsets of the fields of a struct linux_dirent64.
 const (
 	offsetAt = 8
 	lengthAt = 16
@@ -26,7 +26,7 @@ type listing struct {
 	fd     int
 	buffer []byte
 	rest   []byte // of the buffer, not yet returned
-	// offset is where the folder goes on after the entry that was returned last.
+	// offset is where the folder continues after the last returned entry.
 	offset int64
 }
 

@@ -6,21 +6,21 @@ import (
 	"fmt"
 )
 
-// slice is how many entries are handled before the context is asked whether to go on.
+// slice is how many entries are handled between two checks of the context.
 const slice = 256
 
-// maxProblems bounds the errors that are kept of one removal: a tree that stays may have
-// millions of entries.
+// maxProblems bounds the errors kept of one removal: a tree that stays may have millions of
+// entries.
 const maxProblems = 10
 
-// errStays: something in a folder could not be removed, which is among the problems.
+// errStays says that something in a folder could not be removed; the reason is among the problems.
 var errStays = errors.New("not all of it can be removed")
 
 // pace cuts the work on a tree into slices (IN12), and keeps what fails.
 type pace struct {
 	ctx      context.Context
 	entries  int
-	cut      error // why it ended
+	cut      error // why the work ended
 	problems []error
 	more     int // how many problems are not kept
 }
@@ -34,10 +34,10 @@ func (p *pace) next() error {
 	return p.cut
 }
 
-// note keeps a problem, unless there are many and one of its kind is kept.
+// note keeps a problem, unless there are many and one of the same kind is already kept.
 func (p *pace) note(err error) {
 	if errors.Is(err, errStays) || p.cut != nil && errors.Is(err, p.cut) {
-		return // noted before
+		return // already noted
 	}
 	kept := errors.Join(p.problems...)
 	for _, kind := range []error{ErrMounted, ErrLeftover} {
@@ -53,7 +53,7 @@ func (p *pace) note(err error) {
 	p.problems = append(p.problems, err)
 }
 
-// result is the result of a removal that returned err.
+// result returns the result of a removal that returned err.
 func (p *pace) result(err error) error {
 	if err == nil {
 		return nil

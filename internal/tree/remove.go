@@ -12,41 +12,41 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrMounted: something is mounted in the tree, so nothing more of that is removed.
+// ErrMounted says that something is mounted in the tree, so that nothing below the mount is removed.
 var ErrMounted = errors.New("something is mounted there")
 
-// ErrLeftover: a tree that may hold nothing but folders holds data. An operator must move
-// the data away.
+// ErrLeftover says that a tree that may hold only folders holds data. An operator must move the
+// data away.
 var ErrLeftover = errors.New("left-over data of a volume, which is never removed")
 
 const (
-	// flat is how many levels below the top a removal opens. A folder below them is renamed
-	// to the top.
+	// flat is how many levels below the top a removal opens. A folder further down is renamed to
+	// the top.
 	flat = 16
-	// deepest is how far down it goes where a folder cannot be renamed.
+	// deepest is how far down it goes if a folder cannot be renamed.
 	deepest = 64
-	// maxRounds is how often a folder is read that always has new entries.
+	// maxRounds is how often a folder that keeps getting new entries is read.
 	maxRounds = 8
 )
 
-// errGrows: something adds to a folder as fast as it is emptied.
+// errGrows says that something adds to a folder as fast as it is emptied.
 var errGrows = errors.New("it grows while it is removed")
 
-// Remove removes the entry name of dir with all below it. It follows no link and crosses no
-// mount point: what it cannot remove stays, and is in the error, with what holds it ([ErrMounted] for a
-// mount). A missing entry is success. It ends with ctx at the latest after 256 entries; the next call goes on.
-// Any number of calls may remove the same tree. Folders in it may be made writable and moved to its top.
+// Remove removes the entry name of dir and everything below it. It follows no links and crosses no mount points:
+// what it cannot remove stays and is in the error, with the reason ([ErrMounted] for a mount). A missing entry is
+// success. When ctx ends, Remove stops after 256 more entries at most; the next call continues. Any number of calls
+// may remove the same tree. Folders in it may be made writable and moved to its top.
 func Remove(ctx context.Context, dir *os.File, name string) error {
 	return start(ctx, dir, name, false)
 }
 
-// RemoveEmpty removes the entry name of dir if it holds nothing but folders, as [Remove] does. It
-// changes nothing else: data stays as it is and is [ErrLeftover].
+// RemoveEmpty removes the entry name of dir as [Remove] does, if it holds nothing but folders. It
+// changes nothing else: data stays as it is and is reported as [ErrLeftover].
 func RemoveEmpty(ctx context.Context, dir *os.File, name string) error {
 	return start(ctx, dir, name, true)
 }
 
-// RemovePath is [Remove] of an absolute path. A missing parent is success too.
+// RemovePath is [Remove] for an absolute path. A missing parent is success too.
 func RemovePath(ctx context.Context, path string) error {
 	dir, err := os.Open(filepath.Dir(path))
 	if errors.Is(err, os.ErrNotExist) {
@@ -59,7 +59,7 @@ func RemovePath(ctx context.Context, path string) error {
 	return Remove(ctx, dir, filepath.Base(path))
 }
 
-// RemoveIn is [Remove] of the entry name of root.
+// RemoveIn is [Remove] for the entry name of root.
 func RemoveIn(ctx context.Context, root *os.Root, name string) error {
 	dir, err := root.Open(".")
 	if err != nil {
@@ -87,19 +87,19 @@ func start(ctx context.Context, dir *os.File, name string, emptyOnly bool) error
 // removal is one call of Remove or RemoveEmpty.
 type removal struct {
 	pace
-	// device is the one that it is confined to.
+	// device is the device that the removal is confined to.
 	device uint64
-	// top is the open folder that takes in what is deep, -1 before it is open. moved says that it
-	// took something in since it was read.
+	// top is the open folder that deep folders are moved to, -1 before it is open. moved says that
+	// a folder was moved there since it was read.
 	top   int
 	moved bool
 	// emptyOnly confines it to folders.
 	emptyOnly bool
-	// buffers are those of the levels' listings.
+	// buffers are those for the levels' listings.
 	buffers [deepest + 1][]byte
 }
 
-// entry removes an entry of the folder dir, which lies level levels below that of the call.
+// entry removes an entry of the folder dir, which is level levels below that of the call.
 func (r *removal) entry(dir int, name string, kind byte, level int) error {
 	if r.emptyOnly {
 		return r.emptyEntry(dir, name, level)
@@ -127,10 +127,10 @@ func (r *removal) entry(dir int, name string, kind byte, level int) error {
 	switch {
 	case !errors.Is(err, unix.ENOTDIR) && !errors.Is(err, unix.ELOOP):
 		return err
-	case refused == nil: // it has just taken the place of a folder
+	case refused == nil: // it has just replaced a folder
 		return r.entry(dir, name, unix.DT_UNKNOWN, level)
 	}
-	return fmt.Errorf("unlink %s: %w", name, refused) // it is no folder, and stays for another reason
+	return fmt.Errorf("unlink %s: %w", name, refused) // it is not a folder, and stays for another reason
 }
 
 // emptyEntry is entry for a tree that may hold only folders.
@@ -145,8 +145,8 @@ func (r *removal) emptyEntry(dir int, name string, level int) error {
 	return err
 }
 
-// moveUp renames a folder to the top of the tree, whose reading finds it there. An empty folder
-// that was put in the way of the new name is replaced, and goes too.
+// moveUp renames a folder to the top of the tree, where the reading of the top finds it. If an
+// empty folder is in the way of the new name, it is replaced and thereby removed.
 func (r *removal) moveUp(dir int, name string) error {
 	moved := ".removed-" + rand.Text()
 	err := unix.Renameat(dir, name, r.top, moved)
@@ -163,7 +163,7 @@ func (r *removal) moveUp(dir int, name string) error {
 	return nil
 }
 
-// folder opens the folder name in dir, empties and removes it. A missing one is success.
+// folder opens the folder name in dir, empties it and removes it. A missing folder is success.
 func (r *removal) folder(dir int, name string, level int) error {
 	fd, err := openFolder(dir, name)
 	if errors.Is(err, unix.EACCES) && !r.emptyOnly && r.unlock(dir, name, level) == nil {
@@ -186,13 +186,13 @@ func (r *removal) folder(dir int, name string, level int) error {
 	return r.emptyAndRemove(dir, name, fd, level)
 }
 
-// emptyAndRemove removes the folder name of dir, which is open as fd. It reads the folder
-// until it is empty: of entries that come meanwhile, a reading may see none.
+// emptyAndRemove removes the folder name of dir, which is open as fd. It reads the folder until it
+// is empty, because one reading may miss entries that are added meanwhile.
 func (r *removal) emptyAndRemove(dir int, name string, fd, level int) error {
 	for round := 1; ; round++ {
 		err := r.children(fd, level+1)
 		if r.moved && level == 0 && r.cut == nil {
-			// The next reading meets all that stays once more.
+			// The next reading meets everything that stays once more.
 			r.moved, r.problems, r.more, round = false, nil, 0, 0
 		} else if err != nil {
 			return err
@@ -210,7 +210,7 @@ func (r *removal) emptyAndRemove(dir int, name string, fd, level int) error {
 	}
 }
 
-// children removes what is in the folder fd and notes what fails, until the context ends.
+// children removes what is in the folder fd and records what fails, until the context ends.
 func (r *removal) children(fd, level int) error {
 	if r.buffers[level-1] == nil {
 		r.buffers[level-1] = make([]byte, portion)
@@ -235,8 +235,8 @@ func (r *removal) children(fd, level int) error {
 	}
 }
 
-// unlink removes one entry. An agent that is not root may have to allow itself first to change
-// a folder of the tree.
+// unlink removes one entry. An agent that is not root may first have to give itself permission to
+// change a folder of the tree.
 func (r *removal) unlink(dir int, name string, flags, level int) error {
 	err := unix.Unlinkat(dir, name, flags)
 	if errors.Is(err, unix.EACCES) && level > 0 && !r.emptyOnly && unix.Fchmod(dir, 0o700) == nil {
@@ -245,7 +245,7 @@ func (r *removal) unlink(dir int, name string, flags, level int) error {
 	return err
 }
 
-// unlock allows the owner everything in the folder dir, if that is part of the tree, and in the
+// unlock gives the owner all permissions on the folder dir, if that is part of the tree, and on the
 // folder name in it.
 func (r *removal) unlock(dir int, name string, level int) error {
 	if level > 0 {
@@ -261,8 +261,8 @@ func (r *removal) unlock(dir int, name string, level int) error {
 	return unix.Chmod(fmt.Sprintf("/proc/self/fd/%d", fd), 0o700)
 }
 
-// Leftover describes the entry name of dir as data that may not be there (spec/cleanup.md
-// OD9), by [ErrLeftover] with its path and when it last changed. One that is gone is no error.
+// Leftover describes the entry name of dir as data that should not be there (spec/cleanup.md OD9):
+// an [ErrLeftover] with its path and when it last changed. An entry that is gone is not an error.
 func Leftover(dir *os.File, name string) error { return leftover(int(dir.Fd()), name) }
 
 func leftover(dir int, name string) error {
@@ -278,8 +278,8 @@ func leftover(dir int, name string) error {
 		time.Unix(s.Mtim.Unix()).UTC().Format(time.RFC3339), ErrLeftover)
 }
 
-// identify returns the device of an open folder, and whether something mounted begins there,
-// where the kernel tells.
+// identify returns the device of an open folder and, if the kernel says so, whether a mount begins
+// there.
 func identify(fd int) (device uint64, mounted bool, err error) {
 	var x unix.Statx_t
 	err = unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE, &x)

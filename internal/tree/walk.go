@@ -10,20 +10,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrMoved: a folder was moved away while the walk was deep below it, so the walk cannot find
-// the way back to the rest of the folders in between.
+// ErrMoved says that a folder was moved away while the walk was deep below it, so the walk cannot
+// find the way back to the rest of the folders in between.
 var ErrMoved = errors.New("it was moved while it was read")
 
-// held is how many levels of a walk stay open above the present one, besides the top.
+// held is how many levels of a walk stay open above the current one, besides the top.
 const held = 16
 
-// Entry is a file or folder that a walk has come to.
+// Entry is a file or folder that a walk has reached.
 type Entry struct {
-	// Dir is the open folder that it is in, until Visit returns.
+	// Dir is the open folder that contains it, until Visit returns.
 	Dir int
 	// Name in that folder.
 	Name string
-	// Stat of the entry itself, if it is a link.
+	// Stat of the entry itself, even if it is a link.
 	Stat *unix.Stat_t
 }
 
@@ -35,21 +35,20 @@ func (e Entry) IsLink() bool { return e.Stat.Mode&unix.S_IFMT == unix.S_IFLNK }
 
 // Walker walks through a tree and changes nothing itself.
 type Walker struct {
-	// Visit is called for each entry, for a folder before its content. [fs.SkipDir] leaves
-	// out the content of a folder, [fs.SkipAll] ends the walk; another error ends it and
-	// is returned.
+	// Visit is called for each entry, for a folder before its content. [fs.SkipDir] skips the
+	// content of a folder, [fs.SkipAll] ends the walk; any other error ends it and is returned.
 	Visit func(Entry) error
 	// Leave, if set, is called for each folder that was entered, after its content: folder is the
-	// open folder, name its name in the open folder dir. It may remove it. An error ends the walk
-	// and is returned.
+	// open folder, name its name in the open folder dir. Leave may remove the folder. An error ends
+	// the walk and is returned.
 	Leave func(dir, folder int, name string) error
-	// Failed is told of an entry that cannot be read, or was moved away ([ErrMoved]), with its
-	// name: nil goes on without it, an error ends the walk. Nil ends it with every error. What
-	// was removed meanwhile is no failure.
+	// Failed is called with the name of an entry that cannot be read, or was moved away ([ErrMoved]):
+	// if it returns nil, the walk continues without the entry; an error ends the walk. If Failed is
+	// nil, every error ends the walk. An entry that was removed meanwhile is not a failure.
 	Failed func(name string, err error) error
 }
 
-// Walk walks through all that is in dir. It asks ctx every 256 entries. It uses the position of
+// Walk walks through everything in dir. It checks ctx every 256 entries. It uses the position of
 // dir and leaves it open.
 func (w Walker) Walk(ctx context.Context, dir *os.File) error {
 	s := &walk{Walker: w, pace: pace{ctx: ctx}}
@@ -78,11 +77,11 @@ type walk struct {
 	Walker
 	pace
 	levels []level
-	// buffers are those that no listing has.
+	// buffers are those that no listing uses.
 	buffers [][]byte
 }
 
-// level is a folder between the top and the present one.
+// level is a folder on the way from the top to the current one.
 type level struct {
 	listing // fd is -1 while it is closed
 	name    string
@@ -90,7 +89,7 @@ type level struct {
 	inode   uint64
 }
 
-// step visits the next entry of the present folder, or leaves the folder.
+// step visits the next entry of the current folder, or leaves the folder.
 func (s *walk) step() error {
 	at := &s.levels[len(s.levels)-1]
 	name, _, err := at.next()
@@ -120,7 +119,7 @@ func (s *walk) step() error {
 	return s.enter(at.fd, name, &st)
 }
 
-// enter opens the folder that was visited.
+// enter opens the folder that was just visited.
 func (s *walk) enter(dir int, name string, visited *unix.Stat_t) error {
 	fd, err := openFolder(dir, name)
 	if err != nil {
@@ -139,7 +138,7 @@ func (s *walk) enter(dir int, name string, visited *unix.Stat_t) error {
 	return nil
 }
 
-// leave goes back to the folder above the present one.
+// leave goes back to the folder above the current one.
 func (s *walk) leave() error {
 	last := len(s.levels) - 1
 	if last == 0 {
@@ -165,7 +164,7 @@ func (s *walk) leave() error {
 	return s.failed("", err)
 }
 
-// reopen opens a level again from the folder below it.
+// reopen opens a level again, through the folder below it.
 func (s *walk) reopen(l *level, below int) error {
 	fd, err := openFolder(below, "..")
 	if err != nil {
@@ -186,7 +185,7 @@ func (s *walk) reopen(l *level, below int) error {
 	return nil
 }
 
-// failed asks what an error means.
+// failed asks Failed what to do about an error.
 func (s *walk) failed(name string, err error) error {
 	switch {
 	case errors.Is(err, unix.ENOENT):
@@ -199,7 +198,7 @@ func (s *walk) failed(name string, err error) error {
 	return fmt.Errorf("%s: %w", name, err)
 }
 
-// push adds a level, and closes the one that is too far above.
+// push adds a level, and closes the level that is too far above.
 func (s *walk) push(fd int, name string, st *unix.Stat_t) {
 	if far := len(s.levels) - held; far > 0 {
 		s.shut(&s.levels[far])
@@ -217,7 +216,7 @@ func (s *walk) buffer() []byte {
 	return out
 }
 
-// shut closes a level and keeps where its reading goes on.
+// shut closes a level and remembers where its reading continues.
 func (s *walk) shut(l *level) {
 	if l.fd < 0 {
 		return

@@ -48,7 +48,7 @@ func TestDeepTreeIsWalked(t *testing.T) {
 	}
 }
 
-// TestWalkGoesOnAfterDeepFolders: what comes in a folder after a deep one is visited once.
+// TestWalkGoesOnAfterDeepFolders: what comes after a deep folder is visited once.
 func TestWalkGoesOnAfterDeepFolders(t *testing.T) {
 	dir := t.TempDir()
 	want := 0
@@ -80,8 +80,8 @@ func TestWalkGoesOnAfterDeepFolders(t *testing.T) {
 	}
 }
 
-// TestWalkDoesNotLeaveItsTree (ND1): it follows no link, and where a folder was moved away with the walk
-// in it, it does not climb into what is above it now.
+// TestWalkDoesNotLeaveItsTree (ND1): the walk follows no link, and if a folder was moved away with
+// the walk in it, the walk does not climb into what is above the folder now.
 func TestWalkDoesNotLeaveItsTree(t *testing.T) {
 	dir, outside := t.TempDir(), t.TempDir()
 	write(t, filepath.Join(outside, "sub", "foreign"), "x")
@@ -124,7 +124,7 @@ func TestWalkDoesNotLeaveItsTree(t *testing.T) {
 	}
 }
 
-// TestWalkIsTold: what Visit and Failed return counts.
+// TestWalkIsTold: what Visit and Failed return takes effect.
 func TestWalkIsTold(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "d", "f"), "x")

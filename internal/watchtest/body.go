@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// T is the [testing.T] of a body. A body that was left behind ends at its next report, because
-// its test may be over by then. It is safe for concurrent use.
+// T is the [testing.T] of a body. A body that was left behind ends at its next report, because its
+// test may be over by then. It is safe for concurrent use.
 type T struct {
 	*testing.T
 
@@ -16,7 +16,7 @@ type T struct {
 	cleanups []func()
 }
 
-// abandon leaves the body behind, after a last word.
+// abandon leaves the body behind, after a last report.
 func (w *T) abandon(why string) {
 	w.Helper()
 	w.report(func() { w.T.Error(why) })
@@ -25,7 +25,7 @@ func (w *T) abandon(why string) {
 	w.left = true
 }
 
-// report reports to the test as long as that waits for the body.
+// report reports to the test as long as the test waits for the body.
 func (w *T) report(f func()) {
 	w.Helper()
 	w.mu.Lock()
@@ -36,14 +36,14 @@ func (w *T) report(f func()) {
 	f()
 }
 
-// Cleanup has f called on the body's end, before the clean-ups of the test itself.
+// Cleanup makes f be called when the body ends, before the clean-ups of the test itself.
 func (w *T) Cleanup(f func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.cleanups = append(w.cleanups, f)
 }
 
-// nextCleanup takes the clean-up that was registered last, nil if none is left.
+// nextCleanup takes the clean-up that was registered last, or nil.
 func (w *T) nextCleanup() func() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

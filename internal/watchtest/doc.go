@@ -1,6 +1,6 @@
-// Package watchtest runs the cases of the conformance kits under a watchdog. Code under test
-// that ignores its context would hang a kit; here its case fails, says where the code hangs,
-// and the kit goes on:
+// Package watchtest runs the cases of the conformance kits under a watchdog. Code under test that
+// ignores its context would hang a kit; here, only its case fails, the failure shows where the code
+// hangs, and the kit continues:
 //
 //	test goroutine ──► Run ──► body on a goroutine of its own ──► code under test
 //	                    │            │
@@ -8,5 +8,5 @@
 //	                    └◄── limit on the clock: the case fails with the body's stacks;
 //	                         the body is left behind and ends at its next report
 //
-// The stacks are those of the body's goroutine and of all that it has started.
+// The stacks are those of the body's goroutine and of all goroutines that it has started.
 package watchtest

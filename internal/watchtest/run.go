@@ -24,11 +24,11 @@ type Limits struct {
 	Subject string
 }
 
-// Patience is how long a call may go on after its context has ended.
+// Patience is how long a call may continue after its context has ended.
 const Patience = 10 * time.Second
 
-// RunContext is [Run] of a body with a context that ends when its time is over; it may go on for
-// [Patience] after that.
+// RunContext is [Run] for a body with a context that ends when its time is over; the body may
+// continue for [Patience] after that.
 func RunContext(t *testing.T, l Limits, body func(context.Context, *T)) {
 	t.Helper()
 	timeout := l.Body
@@ -40,9 +40,9 @@ func RunContext(t *testing.T, l Limits, body func(context.Context, *T)) {
 	})
 }
 
-// Run runs a body and then its clean-ups, last registered first, as t. It returns once they
-// have ended; one that is over its limit fails t and is left behind. A body that ends itself,
-// as Fatal and Skip do, ends the caller too, after the clean-ups.
+// Run runs a body and then its clean-ups, last registered first, as t. It returns once they have
+// ended; one that exceeds its limit fails t and is left behind. A body that ends itself, as Fatal
+// and Skip do, also ends the caller, after the clean-ups.
 func Run(t *testing.T, l Limits, body func(*T)) {
 	t.Helper()
 	w := &T{T: t}
@@ -55,18 +55,18 @@ func Run(t *testing.T, l Limits, body func(*T)) {
 		w.watch(l, "a clean-up", l.Cleanup, func(*T) { cleanup() })
 	}
 	if ended == itself {
-		runtime.Goexit() // t knows already that it has ended
+		runtime.Goexit() // t already knows that it has ended
 	}
 }
 
-// end is how a part of a case ended.
+// end says how a part of a case ended.
 type end int
 
 const (
 	normal end = iota
 	// itself: by Fatal, Skip and the like.
 	itself
-	// hung: it goes on.
+	// hung: it is still running.
 	hung
 )
 
@@ -90,7 +90,7 @@ func (w *T) watch(l Limits, what string, limit time.Duration, body func(*T)) end
 	select {
 	case result := <-done:
 		if c, ok := result.(crash); ok {
-			// Where the testing package can name the test.
+			// In the test's goroutine, where the testing package can name the test.
 			panic(fmt.Sprintf("%s of %s: %v\n%s", what, w.Name(), c.value, c.stack))
 		}
 		return result.(end)

@@ -1,3 +1,3 @@
-// Package cni writes the configuration of the network that the pods of tests are in, for any
-// runtime of this machine.
+// Package cni writes the network configuration for the pods of tests, for any runtime on this
+// machine.
 package cni

@@ -13,7 +13,7 @@ import (
 // layout names the files of one CRI-O, all below its root folder.
 type layout struct {
 	root string
-	// logFile is where the daemon writes to, "" a file in the folder.
+	// logFile is where the daemon writes its log; "" means a file in the folder.
 	logFile string
 }
 
@@ -43,9 +43,9 @@ const (
 	subnet = "10.87.0.0/16"
 )
 
-// ociWrapper is the OCI runtime for a machine that cannot lower the score by which the kernel
-// chooses victims when memory runs out, as many containers cannot. Without, every pod that is
-// not best-effort would fail.
+// ociWrapper returns a script for use as the OCI runtime on a machine that cannot lower a process's
+// OOM score, which is the case in many containers. Without it, every pod that is not best-effort
+// would fail.
 func (l layout) ociWrapper(oci string) string {
 	return `#!/bin/sh
 last=
@@ -59,8 +59,8 @@ exec ` + oci + ` "$@"
 `
 }
 
-// write creates the folders and every file that the daemon reads. Nothing of the machine's own
-// configuration of containers counts.
+// write creates the folders and every file that the daemon reads. The machine's own container
+// configuration is not used.
 func (l layout) write(t tools, pauseImage string) error {
 	files := map[string]string{
 		l.config():                        l.crioConfig(t, pauseImage),
@@ -84,7 +84,7 @@ func (l layout) write(t tools, pauseImage string) error {
 	return os.Chmod(l.oci(), 0o755)
 }
 
-// crioConfig is the daemon's configuration. The event stream is on, as the tests are to see it.
+// crioConfig is the daemon's configuration. The event stream is on, so that the tests cover it.
 func (l layout) crioConfig(t tools, pauseImage string) string {
 	return strings.Join([]string{
 		`[crio]`,

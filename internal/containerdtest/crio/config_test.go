@@ -14,8 +14,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestOCIWrapperRaisesScores: the OCI runtime gets its own arguments, and no score below the one
-// that every process may have.
+// TestOCIWrapperRaisesScores: the OCI runtime gets its own arguments, and no OOM score below what
+// every process may have.
 func TestOCIWrapperRaisesScores(t *testing.T) {
 	root := t.TempDir()
 	l := layout{root: root}
@@ -44,7 +44,7 @@ func TestOCIWrapperRaisesScores(t *testing.T) {
 	}
 }
 
-// TestFilesStayInTheFolder: the daemon reads and writes nothing outside but the programs.
+// TestFilesStayInTheFolder: outside its folder, the daemon uses nothing but the programs.
 func TestFilesStayInTheFolder(t *testing.T) {
 	l := layout{root: t.TempDir()}
 	programs := tools{crio: "/programs/crio", pinns: "/programs/pinns", conmon: "/programs/conmon", oci: "/programs/runc", cni: "/programs/cni"}

@@ -2,11 +2,11 @@
 //
 //	go run ./internal/containerdtest/crio -programs FOLDER COMMAND [ARGUMENT]...
 //
-// The folder has crio and pinns; conmon, the CNI plugins and crun or runc are the machine's.
-// The daemon's files, socket, network and storage lie in a temporary folder. The command sees
-// the socket in CONTAINER_RUNTIME_ENDPOINT. When it has ended, what is left in the runtime is
-// listed and removed, and the daemon is stopped. One can run at a time on a machine: its network
-// is always the same.
+// The folder has crio and pinns; conmon, the CNI plugins and crun or runc are the machine's. The
+// daemon's files, socket, network and storage are in a temporary folder. The command gets the
+// socket in CONTAINER_RUNTIME_ENDPOINT. When it has ended, whatever is left in the runtime is
+// listed and removed, and the daemon is stopped. Only one can run at a time on a machine, because
+// its network is always the same.
 //
 // docs/testing.md says how the programs are built.
 package main
@@ -114,7 +114,7 @@ func run(ctx context.Context, programs, oci, log string, command []string) (err 
 	return program.Run()
 }
 
-// start starts the daemon and returns what stops it.
+// start starts the daemon and returns a function that stops it.
 func start(l layout, t tools) (stop func() error, err error) {
 	log, err := os.OpenFile(l.log(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -123,7 +123,7 @@ func start(l layout, t tools) (stop func() error, err error) {
 	daemon := exec.Command(t.crio, "--config", l.config(), "--config-dir", l.file("conf.d"))
 	daemon.Env = append(os.Environ(), "HOME="+l.home(), "CONTAINERS_STORAGE_CONF="+l.file("storage.conf"), "GOTRACEBACK=all")
 	daemon.Stdout, daemon.Stderr = log, log
-	daemon.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt is for the command first
+	daemon.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt goes to the command first
 	if err := daemon.Start(); err != nil {
 		return nil, errors.Join(err, log.Close())
 	}
@@ -143,7 +143,7 @@ func start(l layout, t tools) (stop func() error, err error) {
 		case err := <-ended:
 			var code *exec.ExitError
 			if errors.As(err, &code) {
-				return nil // it may fail while it stops: 1.36 closes its event stream twice
+				return nil // it may fail while stopping: 1.36 closes its event stream twice
 			}
 			return err
 		case <-time.After(time.Minute):
@@ -175,7 +175,7 @@ func awaitReady(ctx context.Context, client runtimeapi.RuntimeServiceClient) err
 	}
 }
 
-// removePods removes the pods that the command left, and says which.
+// removePods removes the pods that the command left behind, and reports which.
 func removePods(ctx context.Context, client runtimeapi.RuntimeServiceClient) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()

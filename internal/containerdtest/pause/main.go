@@ -1,6 +1,5 @@
-// Command pause holds a pod sandbox's namespaces open in tests: it waits until
-// it is told to stop and, as process 1 of a shared process namespace, collects
-// the children that others left behind.
+// Command pause holds a pod sandbox's namespaces open in tests: it waits until it is told to stop
+// and, as process 1 of a shared process namespace, reaps orphaned children.
 package main
 
 import (

@@ -18,10 +18,9 @@ import (
 // ErrRefused is the error of an instrument that a [Meter] refuses.
 var ErrRefused = errors.New("the meter refuses this instrument")
 
-// Meter shows what was recorded as name{label=value,...}, with the labels in the order of
-// their keys. It panics at a value whose labels are not those that its instrument declares: what
-// docs/metrics.md says of them would be wrong. The zero value is ready for use, from several
-// goroutines.
+// Meter shows what was recorded as name{label=value,...}, with labels in the order of their keys.
+// It panics on a value whose labels are not those that its instrument declares, because
+// docs/metrics.md would then be wrong. The zero value is ready for use by several goroutines.
 type Meter struct {
 	noop.Meter
 	// Refuse lists instruments, by name, that the meter does not make.
@@ -36,8 +35,8 @@ type Meter struct {
 	register int
 }
 
-// Take returns what was recorded since the last Take: sums of counters, how often a histogram
-// got a value, and the values that gauges have.
+// Take returns what was recorded since the last Take: the sums of counters, the number of values of
+// histograms, and the values of gauges.
 func (m *Meter) Take() map[string]float64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -49,7 +48,7 @@ func (m *Meter) Take() map[string]float64 {
 	return values
 }
 
-// Sums returns the same as Take and keeps it.
+// Sums returns the same as Take without resetting it.
 func (m *Meter) Sums() map[string]float64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -68,7 +67,7 @@ func (m *Meter) Read(ctx context.Context) map[string]float64 {
 	return o.values
 }
 
-// Begun returns the series that began at 0.
+// Begun returns the series that were started at 0.
 func (m *Meter) Begun() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -136,13 +135,13 @@ func (n named) series(labels attribute.Set) string {
 type named struct {
 	meter *Meter
 	name  string
-	// labels are those declared. Not declared: the test made the instrument itself, and it may
-	// have any label.
+	// labels are those declared. If declared is false, the test made the instrument itself, and it
+	// may have any label.
 	labels   []instrument.Label
 	declared bool
 }
 
-// name describes an instrument that is made.
+// name describes an instrument that is being made.
 func name[O any](m *Meter, title string, options []O) named {
 	n := named{meter: m, name: title}
 	for _, o := range options {
@@ -232,7 +231,7 @@ func (m *Meter) Int64Counter(title string, options ...metric.Int64CounterOption)
 	return counter{named: name(m, title, options)}, m.err(title)
 }
 
-// Int64UpDownCounter makes a counter that goes both ways.
+// Int64UpDownCounter makes a counter that rises and falls.
 func (m *Meter) Int64UpDownCounter(title string, options ...metric.Int64UpDownCounterOption) (metric.Int64UpDownCounter, error) {
 	return upDown{named: name(m, title, options)}, m.err(title)
 }
@@ -276,25 +275,25 @@ type (
 	}
 )
 
-// lined is an instrument that is read.
+// lined is an instrument that is read on demand.
 type lined interface{ series(attribute.Set) string }
 
-// Int64ObservableCounter makes a counter that is read.
+// Int64ObservableCounter makes a counter that is read on demand.
 func (m *Meter) Int64ObservableCounter(title string, options ...metric.Int64ObservableCounterOption) (metric.Int64ObservableCounter, error) {
 	return readCounter{named: name(m, title, options)}, m.err(title)
 }
 
-// Int64ObservableGauge makes a gauge that is read.
+// Int64ObservableGauge makes a gauge that is read on demand.
 func (m *Meter) Int64ObservableGauge(title string, options ...metric.Int64ObservableGaugeOption) (metric.Int64ObservableGauge, error) {
 	return readGauge{named: name(m, title, options)}, m.err(title)
 }
 
-// Float64ObservableGauge makes a gauge that is read.
+// Float64ObservableGauge makes a gauge that is read on demand.
 func (m *Meter) Float64ObservableGauge(title string, options ...metric.Float64ObservableGaugeOption) (metric.Float64ObservableGauge, error) {
 	return readFloat{named: name(m, title, options)}, m.err(title)
 }
 
-// RegisterCallback registers a reading.
+// RegisterCallback registers a callback that is read on demand.
 func (m *Meter) RegisterCallback(f metric.Callback, _ ...metric.Observable) (metric.Registration, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -319,7 +318,7 @@ func (r registration) Unregister() error {
 	return nil
 }
 
-// observer takes what is read.
+// observer collects what is read.
 type observer struct {
 	noop.Observer
 	values map[string]float64

@@ -14,24 +14,24 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 )
 
-// Span is what became of one span.
+// Span is a copy of one span.
 type Span struct {
 	Name   string
 	ID     uint64
 	Parent uint64 // 0: none
-	// Start and End; an End of zero is still to come.
+	// Start and End; a zero End means that it has not ended.
 	Start, End time.Time
-	// Attributes are all that were set.
+	// Attributes are all attributes that were set.
 	Attributes map[string]string
-	// Failed is the description of an error, "" without one.
+	// Failed is the description of an error, or "".
 	Failed string
 	Events []string
-	// Ends counts the ends: one is right.
+	// Ends counts the calls of End; there should be one.
 	Ends int
 }
 
-// Provider remembers the spans of all its tracers. The zero value is ready for use, from
-// several goroutines.
+// Provider remembers the spans of all its tracers. The zero value is ready for use by several
+// goroutines.
 type Provider struct {
 	noop.TracerProvider
 
@@ -96,7 +96,7 @@ func (s *span) SpanContext() trace.SpanContext {
 	return trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: id, TraceFlags: trace.FlagsSampled})
 }
 
-// IsRecording is true.
+// IsRecording returns true.
 func (s *span) IsRecording() bool { return true }
 
 // SetAttributes sets attributes.
@@ -108,14 +108,14 @@ func (s *span) SetAttributes(all ...attribute.KeyValue) {
 	})
 }
 
-// SetStatus notes an error.
+// SetStatus records an error.
 func (s *span) SetStatus(code codes.Code, description string) {
 	if code == codes.Error {
 		s.note(func(m *Span) { m.Failed = description })
 	}
 }
 
-// AddEvent notes an event.
+// AddEvent records an event.
 func (s *span) AddEvent(name string, _ ...trace.EventOption) {
 	s.note(func(m *Span) { m.Events = append(m.Events, name) })
 }

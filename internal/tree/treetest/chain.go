@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Chain makes a tree of n levels below dir, each with as many files, and returns the deepest folder.
+// Chain makes a tree of n levels below dir, each with this many files, and returns the deepest folder.
 func Chain(t testing.TB, dir string, n, files int) *os.File {
 	t.Helper()
 	at, err := unix.Open(dir, unix.O_DIRECTORY|unix.O_CLOEXEC, 0)

@@ -1,2 +1,2 @@
-// Package treetest makes trees of folders that are deeper than a path may be long.
+// Package treetest makes trees of folders deeper than a path can be long.
 package treetest
