@@ -7,8 +7,8 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// TestStartAborted: HI8: only a start that was given up before the container had a task is no
-// run of it.
+// TestStartAborted: HI8: a start that was given up before the container had a task does not
+// count as a run. Any other failed start does.
 func TestStartAborted(t *testing.T) {
 	said := "failed to create containerd task: failed to create shim task: context canceled: unknown"
 	exited := runtime.ContainerStatus{State: runtime.Exited, ExitCode: 128, Reason: "StartError", Message: said}

@@ -6,8 +6,8 @@
 // Package runtime/cri has the interfaces that a runtime implements, and turns what it
 // answers into these types.
 //
-// The package knows no CRI, no v1.Pod, no worker and no status format: a program that
-// uses package podworkers with a PodSyncer of its own links neither gRPC nor the CRI.
+// The package depends on neither the CRI nor v1.Pod, workers or status formats: a program
+// that uses package podworkers with a PodSyncer of its own links neither gRPC nor the CRI.
 //
 // # Order of observations
 //

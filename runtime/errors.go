@@ -22,8 +22,8 @@ var (
 	ErrCanceled = errors.New("canceled")
 	// ErrUnimplemented: the runtime does not have this call.
 	ErrUnimplemented = errors.New("not implemented by the runtime")
-	// ErrNoLog: the runtime writes no log for the container. Over gRPC it is ErrUnimplemented,
-	// as a runtime without logs answers.
+	// ErrNoLog: the runtime writes no log for the container. Over gRPC it becomes
+	// ErrUnimplemented, the answer of a runtime without logs.
 	ErrNoLog = errors.New("the runtime writes no log")
 	// ErrInvalid: the request itself is wrong; repeating it is useless.
 	ErrInvalid = errors.New("invalid request")
@@ -35,8 +35,8 @@ var (
 
 // ExitError is the error of ExecSync (package runtime/cri) when the command ran and
 // exited with a code other than 0. Its method set is that of
-// k8s.io/utils/exec.ExitError, so callers of other CRI clients can test for
-// interface{ ExitStatus() int } alike.
+// k8s.io/utils/exec.ExitError, so one test for interface{ ExitStatus() int } works
+// with every CRI client.
 type ExitError struct {
 	// Code is the exit code, never 0.
 	Code int

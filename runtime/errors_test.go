@@ -8,7 +8,7 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// The method set other CRI clients' exit errors have.
+// The method set is that of other CRI clients' exit errors.
 func TestExitError(t *testing.T) {
 	var err error = fmt.Errorf("probe: %w", &runtime.ExitError{Code: 42})
 	var exit interface {

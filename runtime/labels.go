@@ -13,9 +13,9 @@ const (
 	LabelOwner = "podwright.io/owner"
 )
 
-// AnnotationRootDir on a sandbox is the RootDir of the engine that made it, if it has an
-// owner ID: another engine of that owner asks there whether the maker still runs
-// (spec/runtime.md 1.10).
+// AnnotationRootDir on a sandbox is the RootDir of the engine that made it, if that
+// engine has an owner ID: another engine of the same owner checks there whether the
+// maker still runs (spec/runtime.md 1.10).
 const AnnotationRootDir = "podwright.io/root-dir"
 
 // Annotations on containers that a [ContainerStatus] repeats as fields

@@ -185,8 +185,8 @@ type SandboxStatus struct {
 	State     State
 	Attempt   uint32
 	CreatedAt time.Time
-	// RuntimeHandler is the handler it was made with; empty for the default one, and if the
-	// runtime does not say.
+	// RuntimeHandler is the handler the sandbox was made with; empty for the default one,
+	// and if the runtime does not report it.
 	RuntimeHandler string
 	// HostNetwork is true if the sandbox shares the node's network namespace.
 	HostNetwork bool
@@ -236,7 +236,7 @@ type ContainerStatus struct {
 	// RecursiveReadOnly are the container paths of mounts that are read-only with
 	// everything mounted below them.
 	RecursiveReadOnly []string
-	// User is who the container's first process runs as; nil if the runtime does not say.
+	// User is what the container's first process runs as; nil if the runtime does not say.
 	User *User
 	// StopSignal is the signal that stops the container, such as SIGUSR1; empty if it is
 	// the runtime's default, or not reported.
@@ -245,9 +245,9 @@ type ContainerStatus struct {
 	Resources Resources
 }
 
-// User is who a process runs as.
+// User is the identity of a process.
 type User struct {
 	UID, GID int64
-	// Groups are the supplemental ones.
+	// Groups are the supplemental groups.
 	Groups []int64
 }

@@ -30,8 +30,8 @@ func TestParseContainerID(t *testing.T) {
 	}
 }
 
-// A container ID survives the way through a v1.PodStatus, and any text that
-// parses comes out as it went in.
+// A container ID survives a round trip through a v1.PodStatus, and any text that
+// parses is printed unchanged.
 func TestContainerIDRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		id := runtime.ContainerID{

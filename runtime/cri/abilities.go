@@ -29,33 +29,33 @@ type DirectStreamer interface {
 	// implements interface{ ExitStatus() int }, see [runtime.ExitError]. When ctx or the container
 	// ends, cmd and all it started are killed.
 	ExecStream(ctx context.Context, containerID string, cmd []string, streams Streams) error
-	// AttachStream connects to the container's main process until that ends, [runtime.ErrUnimplemented]
-	// if the runtime cannot.
+	// AttachStream connects to the container's main process until that process ends. It fails with
+	// [runtime.ErrUnimplemented] if the runtime cannot attach.
 	AttachStream(ctx context.Context, containerID string, streams Streams) error
 }
 
-// DirectForwarder is an optional ability of a runtime inside this program: it connects callers with
-// the ports of pods itself (spec/runtime.md 27.8). The concurrency contract is that of RuntimeService.
+// DirectForwarder is an optional ability of a runtime inside this program: it connects callers to
+// ports of pods itself (spec/runtime.md 27.8). The concurrency contract is that of RuntimeService.
 type DirectForwarder interface {
-	// ForwardPort connects conn with a TCP port, 1 to 65535, in the network of a sandbox that is ready, and
-	// blocks until the pod has closed its side: the end of what conn reads is passed on, and what the pod says
-	// after it still arrives. It fails if nothing listens there, and when ctx or the sandbox ends. Each call is a
-	// connection of its own. conn is not closed; calls of it that are under way then may go on until they return,
-	// so the caller closes it.
+	// ForwardPort connects conn to a TCP port, 1 to 65535, in the network of a ready sandbox, and blocks until
+	// the pod closes its side. The end of what conn reads is passed on, and what the pod sends after that still
+	// arrives. ForwardPort fails if nothing listens on the port, and when ctx or the sandbox ends. Each call
+	// makes a connection of its own. ForwardPort does not close conn, and a Read or Write of conn may outlast the
+	// call, so the caller must close it.
 	ForwardPort(ctx context.Context, podSandboxID string, port int32, conn io.ReadWriter) error
 }
 
-// Streams are the ends of a stream that the caller holds. They stay the caller's: none is
-// closed, and none is used once the call has returned, but that a Read of Stdin that is
-// under way then may go on until it returns.
+// Streams are the caller's ends of a stream. The callee closes none of them and uses none
+// after the call has returned, except that a Read of Stdin under way at that moment may
+// go on until it returns.
 type Streams struct {
-	// Stdin, nil: empty.
+	// Stdin is the input; nil means empty.
 	Stdin io.Reader
-	// Stdout and Stderr, nil: dropped.
+	// Stdout and Stderr receive the output; nil discards it.
 	Stdout, Stderr io.Writer
 	// TTY gives the command a terminal. Then all of its output goes to Stdout.
 	TTY bool
-	// Resize has the sizes of the terminal. It may be closed; nil: the size stays.
+	// Resize delivers the terminal's sizes. It may be closed; nil means the size never changes.
 	Resize <-chan TerminalSize
 }
 
@@ -76,8 +76,8 @@ type StatsLister interface {
 // Checkpointer is an optional ability of a [RuntimeService]: it writes the state of a
 // running container to a file. The concurrency contract is that of RuntimeService.
 type Checkpointer interface {
-	// CheckpointContainer writes the archive that request names, [runtime.ErrUnimplemented] if
-	// the runtime cannot. A zero timeout in request is the runtime's default.
+	// CheckpointContainer writes the archive that request names, or fails with [runtime.ErrUnimplemented]
+	// if the runtime cannot. A zero timeout in request means the runtime's default.
 	CheckpointContainer(ctx context.Context, request *runtimeapi.CheckpointContainerRequest) error
 }
 
@@ -90,8 +90,8 @@ type ResourceUpdater interface {
 	// container, [runtime.ErrNotFound] if it does not exist. What the request leaves at
 	// zero stays as it is.
 	UpdateContainerResources(ctx context.Context, containerID string, resources *runtimeapi.ContainerResources) error
-	// UpdatePodSandboxResources tells the runtime what the pod as a whole may use
-	// from now on. [runtime.ErrUnimplemented] is a fine answer (spec/runtime.md 21.8).
+	// UpdatePodSandboxResources tells the runtime what the pod as a whole may use from
+	// now on. [runtime.ErrUnimplemented] is an acceptable answer (spec/runtime.md 21.8).
 	UpdatePodSandboxResources(ctx context.Context, request *runtimeapi.UpdatePodSandboxResourcesRequest) (*runtimeapi.UpdatePodSandboxResourcesResponse, error)
 }
 

@@ -178,9 +178,8 @@ func TestExecSync(t *testing.T) {
 	}
 }
 
-// CRI counts in seconds: half a second must not become "no limit".
-// TestNoTimeoutNoDeadline: without a time-out a command that did not end by itself has failed in
-// a way that the runtime does not tell (spec/runtime.md 23.7).
+// TestNoTimeoutNoDeadline: without a time-out, a command that did not end by itself has failed
+// in a way that the runtime does not report (spec/runtime.md 23.7).
 func TestNoTimeoutNoDeadline(t *testing.T) {
 	c := unconnected(t, cri.Options{}, func(_ context.Context, _ string, _, reply any) error {
 		reply.(*runtimeapi.ExecSyncResponse).ExitCode = -1
@@ -193,6 +192,7 @@ func TestNoTimeoutNoDeadline(t *testing.T) {
 	}
 }
 
+// CRI counts in seconds: half a second must not become "no limit".
 func TestExecSyncTimeoutSent(t *testing.T) {
 	for timeout, want := range map[time.Duration]int64{0: 0, -1: 0, time.Millisecond: 1, time.Second: 1, 1001 * time.Millisecond: 2} {
 		var got int64
@@ -300,7 +300,7 @@ func TestErrorClasses(t *testing.T) {
 	}
 }
 
-// RT6: what runtimes say with other codes than CRI means has the class it should have. A name
+// RT6: errors that runtimes report with other codes than CRI means get the right class. A name
 // that an earlier attempt holds is reserved (spec/runtime.md 2.4 makes names from the attempt).
 func TestVagueCodesGetTheirClass(t *testing.T) {
 	const (
@@ -373,7 +373,7 @@ func unconnected(t *testing.T, options cri.Options, transport func(ctx context.C
 	return c
 }
 
-// hang is a transport that answers when no call waits any more.
+// hang is a transport that answers only once the call no longer waits.
 func hang(ctx context.Context, _ string, _, _ any) error {
 	<-ctx.Done()
 	return status.FromContextError(ctx.Err()).Err()

@@ -64,9 +64,9 @@ func classOf(code codes.Code) error {
 	return nil
 }
 
-// CodeOf returns the gRPC code of an error class, codes.Unknown for any other
-// error and codes.OK for nil. It is the inverse of [Class], but for [runtime.ErrNoLog], for
-// runtimes that are served over gRPC.
+// CodeOf returns the gRPC code of an error class, codes.Unknown for any other error and
+// codes.OK for nil. It is for runtimes that are served over gRPC, and is the inverse of
+// [Class] except for [runtime.ErrNoLog].
 func CodeOf(err error) codes.Code {
 	switch Class(err) {
 	case runtime.ErrNotFound:

@@ -68,7 +68,7 @@ func TestErrorKeepsItsClassInEveryForm(t *testing.T) {
 	}
 }
 
-// A runtime served over gRPC keeps its classes: to a code and back.
+// A runtime served over gRPC keeps its error classes: to a code and back.
 func TestClassesSurviveGRPC(t *testing.T) {
 	for code, class := range classes() {
 		if got := cri.Class(status.Error(code, "")); got != class {

@@ -44,17 +44,16 @@ type Options struct {
 	// CallTimeout is the limit of one ordinary call; others derive from it,
 	// see the package comment. 0 means 2 min.
 	CallTimeout time.Duration
-	// PullStallTimeout ends a pull that made no progress for so long, with
+	// PullStallTimeout ends a pull that makes no progress for this long, with
 	// runtime.ErrDeadline. 0 means 5 min; negative, never.
 	//
-	// CRI reports no progress of a pull, so it is read from the node: the
-	// image file systems, as ImageFsInfo names them, must change their usage,
-	// be it by what the runtime reports or by what the kernel does. Anything
-	// else that writes to these file systems counts as progress too. So the
-	// limit never ends a pull that downloads, but it may come late, and not at all
-	// on a disk that is always in use. It is a backstop for runtimes without a
-	// stall limit of their own (containerd has image_pull_progress_timeout since
-	// 1.7).
+	// CRI reports no progress of a pull, so it is read from the node: the usage of the
+	// image file systems that ImageFsInfo names must change, as the runtime or the
+	// kernel reports it. Anything else that writes to these file systems counts as
+	// progress too. So the limit never ends a pull that downloads, but it may come
+	// late, or never on a disk that is always in use. It is a backstop for runtimes
+	// without a stall limit of their own (containerd has image_pull_progress_timeout
+	// since 1.7).
 	//
 	// A runtime that stops answering makes no progress. Where no usage can be
 	// read, on a runtime without ImageFsInfo, the limit does not apply as long
@@ -64,7 +63,7 @@ type Options struct {
 	// with runtimes that have them.
 	UnaryLists bool
 	// Meter makes the instruments kubelet_runtime_operations_total, _errors_total and
-	// _duration_seconds. Nil: nothing is measured.
+	// _duration_seconds. Nil means nothing is measured.
 	Meter metric.Meter
 	// Clock drives the limits of connecting, of calls and of stalled pulls. Nil means
 	// the real clock.
@@ -90,8 +89,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Client is a connection to one runtime. All methods may be called from any
-// number of goroutines at once and keep the contracts of package runtime.
+// Client is a connection to one runtime. All methods may be called from any number of
+// goroutines at once and keep the contracts of [RuntimeService] and [ImageService].
 type Client struct {
 	endpoint string
 	conn     *grpc.ClientConn
@@ -155,14 +154,14 @@ func newClient(endpoint, path string, options Options) (*Client, error) {
 			// does not answer.
 			MinConnectTimeout: 2 * options.ConnectTimeout,
 		}),
-		// The node agent must not find a service configuration elsewhere.
+		// A resolver must not supply a service configuration.
 		grpc.WithDisableServiceConfig(),
 	}
 	if options.intercept != nil {
 		grpcOptions = append(grpcOptions, grpc.WithUnaryInterceptor(options.intercept))
 	}
-	// The path travels in the dialer, as a target is parsed as a URL and a
-	// path may hold what a URL may not.
+	// The path travels in the dialer, because a target is parsed as a URL and a path
+	// may contain what a URL may not.
 	conn, err := grpc.NewClient("passthrough:///cri", grpcOptions...)
 	if err != nil {
 		return nil, err
@@ -210,9 +209,9 @@ func (c *Client) failure(op string, err error) *Error {
 	return &Error{Op: op, Endpoint: c.endpoint, Code: codeOf(op, err), Err: err}
 }
 
-// codeOf returns the code of a call's error. It is the runtime's own, but for two failures
-// for which runtimes use others (RT6): a name that another attempt holds, and an object that
-// does not exist.
+// codeOf returns the code of a failed call. It is the runtime's own, except for two failures
+// that some runtimes report with other codes (RT6): a name that another attempt holds, and
+// an object that does not exist.
 func codeOf(op string, err error) codes.Code {
 	s := status.Convert(err)
 	create := op == "RunPodSandbox" || op == "CreateContainer"
@@ -226,8 +225,8 @@ func codeOf(op string, err error) codes.Code {
 	}
 }
 
-// namesObjects has the calls whose errors CRI-O makes from its store's. The errors of other
-// calls may quote what a user wrote.
+// namesObjects lists the calls in which CRI-O passes on errors of its store. Errors of
+// other calls may quote what a user wrote.
 var namesObjects = map[string]bool{
 	"CreateContainer": true, "ContainerStats": true, "UpdateContainerResources": true, "ReopenContainerLog": true,
 }

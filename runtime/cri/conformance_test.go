@@ -12,7 +12,7 @@ import (
 )
 
 // The suite through the adapter, against the fake as a real CRI endpoint: what
-// holds in process must hold over gRPC.
+// holds in-process must hold over gRPC.
 func TestConformanceOverGRPC(t *testing.T) {
 	runtimetest.Run(t, func(t *testing.T) runtimetest.Subject {
 		c := serveFake(t, fake.New(faketest.Options()))

@@ -130,9 +130,9 @@ func eventually(t *testing.T, what string, check func() bool) {
 	}
 }
 
-// containerd is killed and comes back: nothing about the pod has changed, what
-// ended meanwhile has ended with its own exit code or, on a runtime that cannot know
-// it any more, with 255 and the reason Unknown, and the client needs no help to find
+// containerd is killed and comes back: nothing about the pod has changed, a
+// container that ended meanwhile has its own exit code or, on a runtime that can no
+// longer know it, 255 and the reason Unknown, and the client needs no help to find
 // the new process.
 func TestContainerdKilled(t *testing.T) {
 	i := containerdtest.Start(t)
@@ -201,9 +201,9 @@ func TestContainerdKilled(t *testing.T) {
 	}
 }
 
-// A create call whose answer is lost may have created the container. Its name is
-// then taken, which must be recognisable, or the call is answered with what there is; and
-// the container shows up in the list so that it can be removed.
+// A create call whose answer is lost may have created the container. Its name is then
+// taken, which must be recognizable, or the call is answered with the existing container;
+// and the container shows up in the list so that it can be removed.
 func TestContainerdLostCreate(t *testing.T) {
 	i := containerdtest.Start(t)
 	c := dial(t, i.Endpoint, cri.Options{})
@@ -224,7 +224,7 @@ func TestContainerdLostCreate(t *testing.T) {
 }
 
 // How a container that could not be started looks: it has exited, without ever
-// having been started. A runtime may refuse to make it already, and says why.
+// having been started. A runtime may already refuse to create it, and says why.
 func TestContainerdStartError(t *testing.T) {
 	i := containerdtest.Start(t)
 	c := dial(t, i.Endpoint, cri.Options{})

@@ -34,7 +34,7 @@ func (e *DialError) Error() string {
 // Unwrap returns Err.
 func (e *DialError) Unwrap() error { return e.Err }
 
-// maxSocketPath is what a unix socket address holds, without the final zero.
+// maxSocketPath is how many bytes a unix socket address holds, without the final zero.
 const maxSocketPath = 107
 
 // socketPath returns the path of the socket that endpoint names.
@@ -98,7 +98,7 @@ func (c *Client) connect(parent context.Context, path string) error {
 	}
 }
 
-// attempt connects once. A bare connection goes first, because its errors tell
+// attempt connects once. It tries a bare connection first, because its errors tell
 // much more than gRPC's.
 func (c *Client) attempt(ctx context.Context, path string) *DialError {
 	failed := func(err error, hint string) *DialError {
@@ -133,7 +133,7 @@ func (c *Client) attempt(ctx context.Context, path string) *DialError {
 	}
 }
 
-// notSocketError describes a path that is no socket.
+// notSocketError describes a path that is not a socket.
 type notSocketError fs.FileMode
 
 func (e notSocketError) Error() string {

@@ -20,8 +20,8 @@ import (
 	"github.com/podwright/podwright/runtime/cri"
 )
 
-// Every refusal names the endpoint and says what to do; what waiting cannot help
-// does not wait (the time-out here is longer than a test may take).
+// Every refusal names the endpoint and says what to do; Dial does not wait where
+// waiting cannot help (the time-out here is longer than a test may take).
 func TestDialRefusesAtOnce(t *testing.T) {
 	folder := filepath.Dir(newSocket(t))
 	file := filepath.Join(folder, "file")

@@ -31,19 +31,18 @@
 //
 // # Deadlines
 //
-// Every call has a limit of its own besides the caller's context: T =
-// [Options].CallTimeout for most, 2T for RunPodSandbox, T plus the grace period
-// for StopContainer, T plus the command's time-out for ExecSync (none without
-// one). PullImage has no limit while it makes progress, see
-// [Options].PullStallTimeout (spec/runtime.md 23).
+// Besides the caller's context, every call has a limit of its own: T =
+// [Options].CallTimeout for most, 2T for RunPodSandbox, T plus the grace period for
+// StopContainer, T plus the command's time-out for ExecSync (none without one).
+// PullImage has no limit while it makes progress, see [Options].PullStallTimeout
+// (spec/runtime.md 23).
 //
 // # When the runtime is down
 //
-// A call fails at once with runtime.ErrUnavailable; it never waits for the
-// runtime to come back: a level-triggered engine tries again anyway. The connection is made again in the background, 100 ms to
-// 3 s apart, and by the first call after a loss. A call that was under way when
-// the runtime went down also fails with runtime.ErrUnavailable, and may have
-// taken effect.
+// A call fails at once with runtime.ErrUnavailable instead of waiting for the runtime to come back: a
+// level-triggered engine tries again anyway. The Client reconnects in the background, with 100 ms to 3 s
+// between attempts, and on the first call after a loss. A call that was under way when the runtime went down
+// also fails with runtime.ErrUnavailable, and may have taken effect.
 //
 // # Errors
 //

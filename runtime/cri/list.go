@@ -14,8 +14,8 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// listing remembers which list calls the runtime cannot stream. If an upgrade adds them,
-// the next Client notices. Of lists of all objects it remembers the objects.
+// listing remembers which list calls the runtime cannot stream; if an upgrade adds them,
+// only a new Client notices. It also keeps the objects of the latest complete lists.
 type listing struct {
 	sandboxes, containers, images atomic.Bool
 	allSandboxes                  *recall[runtimeapi.PodSandbox, *runtimeapi.PodSandbox]
@@ -26,8 +26,8 @@ func newListing() listing {
 	return listing{allSandboxes: newRecall[runtimeapi.PodSandbox](), allContainers: newRecall[runtimeapi.Container]()}
 }
 
-// ListPodSandbox implements Reader. With a nil filter, a sandbox that has not changed is the same object as in the
-// list before: do not modify it.
+// ListPodSandbox implements Reader. With a nil filter, an unchanged sandbox is the same object as in the
+// previous list: do not modify it.
 func (c *Client) ListPodSandbox(ctx context.Context, filter *runtimeapi.PodSandboxFilter) ([]*runtimeapi.PodSandbox, error) {
 	if filter != nil {
 		return c.listSandboxes(ctx, filter)
@@ -47,8 +47,8 @@ func (c *Client) listSandboxes(ctx context.Context, filter *runtimeapi.PodSandbo
 	return response.GetItems(), err
 }
 
-// ListContainers implements Reader. With a nil filter, a container that has not changed is the same object as in
-// the list before: do not modify it.
+// ListContainers implements Reader. With a nil filter, an unchanged container is the same object as in the
+// previous list: do not modify it.
 func (c *Client) ListContainers(ctx context.Context, filter *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error) {
 	if filter != nil {
 		return c.listContainers(ctx, filter)
@@ -71,8 +71,8 @@ func (c *Client) listContainers(ctx context.Context, filter *runtimeapi.Containe
 	return response.GetContainers(), err
 }
 
-// listBySandbox lists containers that are too many for one message: otherwise nothing of any pod
-// would be seen (spec/runtime.md 2.10). A sandbox that goes meanwhile takes its containers with it.
+// listBySandbox lists containers one sandbox at a time, for when they do not all fit into one message: no
+// pod would be seen otherwise (spec/runtime.md 2.10). A sandbox that vanishes takes its containers with it.
 func (c *Client) listBySandbox(ctx context.Context, filter *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error) {
 	sandboxes, err := c.ListPodSandbox(ctx, nil)
 	if err != nil {
@@ -115,8 +115,8 @@ func (c *Client) ListImages(ctx context.Context, filter *runtimeapi.ImageFilter)
 	return slices.DeleteFunc(all, func(i *runtimeapi.Image) bool { return i.GetId() != wanted.GetImage().GetId() }), nil
 }
 
-// streamed makes a list call that streams its answer. done is false if the
-// runtime does not have the call and the plain one is to be made. A broken
+// streamed makes a list call that streams its answer. done is false if the runtime
+// does not have the call, so that the caller must make the plain one. A broken
 // stream fails the call: a part of a list would look like lost containers
 // (spec/pleg.md B8).
 func streamed[Req, Message, Item any](

@@ -30,7 +30,7 @@ func containers(n, size int) []*runtimeapi.Container {
 	return all
 }
 
-// gRPC's own default of 4 MiB is a few thousand containers (spec/pleg.md B8).
+// gRPC's own default of 4 MiB holds only a few thousand containers (spec/pleg.md B8).
 func TestLargeMessages(t *testing.T) {
 	const mib = 1 << 20
 	for _, tc := range []struct {
@@ -174,8 +174,8 @@ func TestImageFilter(t *testing.T) {
 	}
 }
 
-// TestContainersTooManyForOneMessage is 2.10: those of each sandbox are listed alone; a part that cannot
-// be listed fails the whole, and so does a list that was of one sandbox already.
+// TestContainersTooManyForOneMessage is 2.10: containers are then listed one sandbox at a time. If one
+// part cannot be listed, the whole list fails; so does a list that was already limited to one sandbox.
 func TestContainersTooManyForOneMessage(t *testing.T) {
 	const mib = 1 << 20
 	broken, asked := "", 0
@@ -213,8 +213,8 @@ func TestContainersTooManyForOneMessage(t *testing.T) {
 	}
 }
 
-// TestOutputOfACommandIsBounded is 23.8: what a container prints for a probe does not take the memory of
-// the agent, however many do at once.
+// TestOutputOfACommandIsBounded is 23.8: what a container prints for a probe does not use up the agent's
+// memory, however many print at once.
 func TestOutputOfACommandIsBounded(t *testing.T) {
 	size := 0
 	s := &server{unary: func(context.Context, string, any) (any, error) {

@@ -11,7 +11,7 @@ import (
 	"github.com/podwright/podwright/internal/instrument"
 )
 
-// operations measures calls, under the kubelet's names. Nil measures nothing.
+// operations measures calls, under the kubelet's names. A nil one measures nothing.
 type operations struct {
 	clock           clock.PassiveClock
 	total, failures metric.Int64Counter
@@ -36,7 +36,7 @@ func newOperations(meter metric.Meter, c clock.PassiveClock) (*operations, error
 	}, set.Err()
 }
 
-// begin takes the time of a call of a method; the function it returns counts the call at its end.
+// begin starts timing a call of a method; the function it returns counts the call when it ends.
 func (o *operations) begin(ctx context.Context, method string) (end func(err error)) {
 	if o == nil {
 		return func(error) {}

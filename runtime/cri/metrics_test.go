@@ -11,7 +11,7 @@ import (
 	"github.com/podwright/podwright/internal/instrument/instrumenttest"
 )
 
-// Calls are counted under the kubelet's names, with their time, also those that fail.
+// Calls are counted under the kubelet's names, with their durations, including those that fail.
 func TestOperationsAreMeasured(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
 	var seconds []float64

@@ -42,10 +42,10 @@ func (c *Client) PullImage(ctx context.Context, image *runtimeapi.ImageSpec, aut
 	}
 }
 
-// stallError is the cause of a pull that was ended for lack of progress.
+// stallError is the cause of a pull that was cancelled for lack of progress.
 type stallError struct {
 	limit time.Duration
-	// last is why the file systems could not be read, if so.
+	// last is the latest error of reading the file systems, nil if there was none.
 	last error
 }
 
@@ -128,12 +128,12 @@ func withoutSecrets(err error, auth *runtimeapi.AuthConfig) error {
 	if message == s.Message() {
 		return err
 	}
-	// The details may quote it too, so they go.
+	// The details may quote a secret too, so they are dropped.
 	return status.Error(s.Code(), message)
 }
 
-// secretsOf returns what must not be shown, longest first: replacing a part first would
-// keep the rest of the whole.
+// secretsOf returns what must not be shown, longest first: replacing a part of a secret
+// first would leave the rest of it visible.
 func secretsOf(auth *runtimeapi.AuthConfig) []string {
 	secrets := []string{auth.GetPassword(), auth.GetAuth(), auth.GetIdentityToken(), auth.GetRegistryToken()}
 	for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.RawStdEncoding} {

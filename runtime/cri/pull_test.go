@@ -35,7 +35,7 @@ func TestPullStall(t *testing.T) {
 	elapsed := func() time.Duration { return time.Since(start) }
 	for _, tc := range []struct {
 		name string
-		// pull takes so long; 0 hangs without end.
+		// pull takes this long; 0 hangs forever.
 		pull time.Duration
 		info func(ctx context.Context, reply any) error
 		// want is when the pull ends by the limit; 0 means it succeeds.

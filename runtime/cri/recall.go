@@ -23,8 +23,8 @@ type message[Item any] interface {
 	proto.Message
 }
 
-// recall keeps the objects of the latest list of all of a kind. The next list takes what has not changed from there,
-// so that a node where nothing happens decodes nothing and allocates nothing for its pods (spec/pleg.md B6).
+// recall keeps the objects of the latest complete list of one kind. The next list reuses those that have not
+// changed, so that on an idle node it decodes nothing and allocates nothing for pods (spec/pleg.md B6).
 type recall[Item any, P message[Item]] struct {
 	seed maphash.Seed
 
@@ -33,7 +33,7 @@ type recall[Item any, P message[Item]] struct {
 	known map[uint64]recalled[P]
 }
 
-// recalled is an object, and the number of the latest list that had it.
+// recalled is an object, with the number of the latest list that had it.
 type recalled[P any] struct {
 	item P
 	list uint64
@@ -43,7 +43,7 @@ func newRecall[Item any, P message[Item]]() *recall[Item, P] {
 	return &recall[Item, P]{seed: maphash.MakeSeed(), known: map[uint64]recalled[P]{}}
 }
 
-// of makes a list of all objects with the codec that recalls them, and forgets what the list lacks.
+// of makes a complete list with a codec that reuses known objects, and forgets those that the list lacks.
 func (r *recall[Item, P]) of(list func(codec grpc.CallOption) ([]P, error)) ([]P, error) {
 	codec := r.begin()
 	all, err := list(grpc.ForceCodecV2(codec))
@@ -53,7 +53,7 @@ func (r *recall[Item, P]) of(list func(codec grpc.CallOption) ([]P, error)) ([]P
 	return all, err
 }
 
-// begin begins a list of all objects.
+// begin begins a complete list.
 func (r *recall[Item, P]) begin() *recallingCodec[Item, P] {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -61,7 +61,7 @@ func (r *recall[Item, P]) begin() *recallingCodec[Item, P] {
 	return &recallingCodec[Item, P]{CodecV2: encoding.GetCodecV2(grpcproto.Name), recall: r, list: r.lists}
 }
 
-// get decodes an object, unless it is known. first says that the list had it for the first time.
+// get decodes an object unless it is known. first reports whether this is its first occurrence in the list.
 func (r *recall[Item, P]) get(encoded []byte, list uint64) (item P, first bool, err error) {
 	key, err := r.print(encoded)
 	if err != nil {
@@ -91,8 +91,8 @@ func (r *recall[Item, P]) find(key, list uint64) (item P, first bool) {
 	return known.item, known.list < list
 }
 
-// print is the sum of the hashes of the fields of an encoded object. Runtimes write the entries of a map, which are fields
-// of their own, in another order each time.
+// print returns the sum of the hashes of an encoded object's fields. It is a sum because runtimes write the
+// entries of a map, each a field of its own, in a different order each time.
 func (r *recall[Item, P]) print(encoded []byte) (sum uint64, err error) {
 	for len(encoded) > 0 {
 		_, _, size := protowire.ConsumeField(encoded)
@@ -105,7 +105,7 @@ func (r *recall[Item, P]) print(encoded []byte) (sum uint64, err error) {
 	return sum, nil
 }
 
-// recallingCodec is the codec of one list call. Calls after each other may use it.
+// recallingCodec is the codec of one list call. Consecutive calls may use it.
 type recallingCodec[Item any, P message[Item]] struct {
 	encoding.CodecV2
 	recall *recall[Item, P]
@@ -115,8 +115,8 @@ type recallingCodec[Item any, P message[Item]] struct {
 	encoded []byte // one object
 }
 
-// Unmarshal implements encoding.CodecV2. It never has the whole list in one piece, which would take a buffer of a
-// MiB from a hundred pods on.
+// Unmarshal implements encoding.CodecV2. It never holds the whole list in one piece: for a hundred pods or more
+// that would take a buffer of 1 MiB.
 func (c *recallingCodec[Item, P]) Unmarshal(data mem.BufferSlice, v any) error {
 	into, ok := listOf(v).(*[]P)
 	if !ok {
@@ -131,7 +131,7 @@ func (c *recallingCodec[Item, P]) Unmarshal(data mem.BufferSlice, v any) error {
 		}
 		number, kind := protowire.DecodeTag(tag)
 		if number != listField || kind != protowire.BytesType {
-			*into = nil // a later version says more
+			*into = nil // a later CRI version says more
 			return c.CodecV2.Unmarshal(data, v)
 		}
 		size, err := binary.ReadUvarint(rest)
@@ -154,7 +154,7 @@ func (c *recallingCodec[Item, P]) Unmarshal(data mem.BufferSlice, v any) error {
 	return nil
 }
 
-// end forgets what the list lacks, once it is complete.
+// end, called once the list is complete, forgets the objects that the list lacks.
 func (c *recallingCodec[Item, P]) end() {
 	c.recall.mu.Lock()
 	defer c.recall.mu.Unlock()

@@ -49,8 +49,8 @@ func (n *node) server(streams bool) *server {
 	return s
 }
 
-// TestUnchangedObjectsAreNotDecodedAgain is B6: whatever comes, goes and changes, lists show what the runtime has; what has not
-// changed is the object of the list before, and what is gone is forgotten.
+// TestUnchangedObjectsAreNotDecodedAgain is B6: whatever appears, disappears and changes, lists show what the
+// runtime has; an unchanged object is the one of the previous list, and what is gone is forgotten.
 func TestUnchangedObjectsAreNotDecodedAgain(t *testing.T) {
 	for _, streams := range []bool{false, true} {
 		t.Run(fmt.Sprintf("streams=%v", streams), func(t *testing.T) {
@@ -99,7 +99,7 @@ func TestUnchangedObjectsAreNotDecodedAgain(t *testing.T) {
 	}
 }
 
-// same compares a list with what the runtime has, and with the list before, which it then replaces.
+// same compares a list with what the runtime has, and with the previous list, which it then replaces.
 func same[T interface {
 	proto.Message
 	GetId() string
@@ -125,7 +125,7 @@ func same[T interface {
 	}
 }
 
-// A list that fails says nothing of what it lacks (B8), and a filtered one is no list of all.
+// A failed list says nothing about what it lacks (B8), and a filtered list is not a complete one.
 func TestOnlyWholeListsForget(t *testing.T) {
 	n := &node{containers: map[string]*runtimeapi.Container{"a": {Id: "a"}, "b": {Id: "b"}}}
 	c := connect(t, n.server(false), cri.Options{})
@@ -147,7 +147,7 @@ func TestOnlyWholeListsForget(t *testing.T) {
 	}
 }
 
-// encodedList is an answer with n containers as the engine makes them, and what it adds to it.
+// encodedList is an answer with n containers as the engine makes them, followed by more.
 func encodedList(t testing.TB, n int, more ...byte) []byte {
 	t.Helper()
 	all := make([]*runtimeapi.Container, n)
@@ -185,8 +185,8 @@ func TestUnchangedListAllocatesNothingPerObject(t *testing.T) {
 	}
 }
 
-// An answer that is cut off, lies about a size or is no message is an error, and one of a later version that says more than
-// the list is read like any other.
+// An answer that is cut off, lies about a size or is not a message is an error, and one of a later version that
+// says more than the list is read like any other.
 func TestListsThatCannotBeRead(t *testing.T) {
 	c := connect(t, &server{}, cri.Options{})
 	for name, tc := range map[string]struct {
@@ -213,7 +213,7 @@ func TestListsThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// BenchmarkDecodeList is what a relist decodes: of a node where nothing happens, and as it is without memory.
+// BenchmarkDecodeList is what a relist decodes: on an idle node, and without memory of earlier lists.
 func BenchmarkDecodeList(b *testing.B) {
 	encoded := encodedList(b, 100)
 	b.Run("unchanged", func(b *testing.B) {

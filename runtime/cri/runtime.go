@@ -15,7 +15,7 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// errNoID: the runtime said a create call succeeded and named nothing.
+// errNoID: the runtime reported that a create call succeeded, but returned no ID.
 var errNoID = errors.New("the runtime returned no ID")
 
 func versionRequest(apiVersion string) *runtimeapi.VersionRequest {
@@ -110,24 +110,24 @@ func (c *Client) ContainerStatus(ctx context.Context, containerID string, verbos
 		&runtimeapi.ContainerStatusRequest{ContainerId: containerID, Verbose: verbose})
 }
 
-// maxOutput is how many bytes a command may print for ExecSync, in both outputs together: probes
-// keep a KiB of it, and all containers may have one at once (spec/runtime.md 23.8).
+// maxOutput is how many bytes a command may print for ExecSync, both outputs together: a probe
+// keeps only a KiB, and every container may run one at the same time (spec/runtime.md 23.8).
 const maxOutput = 1 << 20
 
-// execSync refuses a long answer before it is read.
+// execSync makes the call and refuses too long an answer before reading it.
 func (c *Client) execSync(ctx context.Context, request *runtimeapi.ExecSyncRequest, options ...grpc.CallOption) (*runtimeapi.ExecSyncResponse, error) {
 	const envelope = 1 << 10 // what is around the outputs
 	return c.runtime.ExecSync(ctx, request, append(options, grpc.MaxCallRecvMsgSize(maxOutput+envelope))...)
 }
 
-// ExecSync implements ContainerManager. A command that prints more than 1 MiB is
-// runtime.ErrExhausted, whatever its end was. CRI counts the time-out in
-// seconds; a fraction is rounded up. With a time-out the call's limit is the ordinary
-// one plus the time-out; without one there is none. containerd answers late, or not at
-// all, if the command left children behind that hold its output: a caller that cannot
-// wait sets a deadline on ctx. stdout and stderr are returned also with an exit code
-// other than 0. A negative exit code says that the command did not end by itself: with a
-// time-out that is runtime.ErrDeadline.
+// ExecSync implements ContainerManager. A command that prints more than 1 MiB fails with
+// runtime.ErrExhausted, however it ended. CRI counts the time-out in seconds; a fraction
+// is rounded up. With a time-out, the call's limit is the ordinary one plus the
+// time-out; without one there is no limit. containerd answers late, or not at all, if
+// the command left children behind that hold its output: a caller that cannot wait sets
+// a deadline on ctx. stdout and stderr are returned even if the exit code is not 0. A
+// negative exit code means that the command did not end by itself: with a time-out that
+// is runtime.ErrDeadline.
 func (c *Client) ExecSync(ctx context.Context, containerID string, cmd []string, timeout time.Duration) (stdout []byte, stderr []byte, err error) {
 	var seconds int64
 	limit := noLimit
@@ -149,8 +149,8 @@ func (c *Client) ExecSync(ctx context.Context, containerID string, cmd []string,
 	return response.GetStdout(), response.GetStderr(), err
 }
 
-// cutOff is the error of a command that did not end by itself. Some runtimes tell so with an
-// exit code that no process has, instead of an error (spec/runtime.md 23.7).
+// cutOff returns the error of a command that did not end by itself. Instead of an error,
+// some runtimes report this as an exit code that no process can have (spec/runtime.md 23.7).
 func cutOff(code int32, timeout time.Duration) error {
 	if timeout > 0 {
 		return status.Errorf(codes.DeadlineExceeded, "the command did not end within %v (exit code %d)", timeout, code)

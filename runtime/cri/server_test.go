@@ -25,8 +25,8 @@ type server struct {
 	runtimeapi.UnimplementedRuntimeServiceServer
 	runtimeapi.UnimplementedImageServiceServer
 
-	// unary answers all unary calls but Version, by their full method name's
-	// last part.
+	// unary answers all unary calls except Version, by the last part of their full
+	// method name.
 	unary func(ctx context.Context, method string, request any) (any, error)
 
 	streamContainers func(grpc.ServerStreamingServer[runtimeapi.StreamContainersResponse]) error

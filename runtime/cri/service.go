@@ -37,16 +37,16 @@ type SandboxManager interface {
 	RemovePodSandbox(ctx context.Context, podSandboxID string) error
 }
 
-// ContainerManager changes containers. An unknown sandbox or container is
-// [runtime.ErrNotFound] where nothing else is said.
+// ContainerManager changes containers. For an unknown sandbox or container, a
+// method returns [runtime.ErrNotFound] unless it says otherwise.
 type ContainerManager interface {
 	// CreateContainer creates a container in a sandbox and returns its ID.
 	CreateContainer(ctx context.Context, podSandboxID string, config *runtimeapi.ContainerConfig, sandboxConfig *runtimeapi.PodSandboxConfig) (string, error)
 	// StartContainer starts a created container.
 	StartContainer(ctx context.Context, containerID string) error
-	// StopContainer signals the container to stop and kills it after timeout
-	// seconds. It returns once the container has stopped. Stopping a stopped
-	// container succeeds; one that is unknown may succeed too.
+	// StopContainer signals the container to stop and kills it after timeout seconds.
+	// It returns once the container has stopped. Stopping a stopped container
+	// succeeds; stopping an unknown one may succeed too.
 	StopContainer(ctx context.Context, containerID string, timeout int64) error
 	// RemoveContainer removes a container, stopping it by force if it runs.
 	// Removing an unknown container succeeds.
@@ -56,20 +56,19 @@ type ContainerManager interface {
 	// interface{ ExitStatus() int }, see [runtime.ExitError]; a run over timeout is
 	// [runtime.ErrDeadline].
 	ExecSync(ctx context.Context, containerID string, cmd []string, timeout time.Duration) (stdout []byte, stderr []byte, err error)
-	// ReopenContainerLog makes the runtime reopen the container's log file
-	// after a rotation. A running container for which the runtime writes no log is
-	// [runtime.ErrNoLog], or [runtime.ErrUnimplemented].
+	// ReopenContainerLog makes the runtime reopen the container's log file after a
+	// rotation. If the runtime writes no log for a running container, the error is
+	// [runtime.ErrNoLog] or [runtime.ErrUnimplemented].
 	ReopenContainerLog(ctx context.Context, containerID string) error
 }
 
 // RuntimeService is what the engine needs from a container runtime. It is the
 // CRI RuntimeService of k8s.io/cri-api/pkg/apis narrowed to what is used.
 //
-// All methods may be called from any number of goroutines at once, may block,
-// and must return soon after their context ends. Arguments belong to the caller:
-// an implementation must not modify them, or retain them after returning. Results belong
-// to the caller, which may keep them; but the objects of a list are read-only, because an implementation may have
-// one object in several lists. [Class] should understand the errors.
+// All methods may be called from any number of goroutines at once, may block, and must return soon after their
+// context ends. Arguments belong to the caller: an implementation must not modify them, or retain them after
+// returning. Results belong to the caller, which may keep them; but the objects of a list are read-only,
+// because several lists may share an object. [Class] should understand the errors.
 type RuntimeService interface {
 	Reader
 	SandboxManager

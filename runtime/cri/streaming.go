@@ -14,7 +14,7 @@ var (
 	_ Checkpointer = (*Client)(nil)
 )
 
-// errNoURL: the runtime said that a stream is ready and did not say where.
+// errNoURL: the runtime reported that a stream is ready, but not where.
 var errNoURL = errors.New("the runtime returned no URL for the stream")
 
 // Exec implements Streamer.

@@ -19,7 +19,7 @@ import (
 // ViewOptions configures a [View]. The zero value is ready to use.
 type ViewOptions struct {
 	// OwnerID, if set, limits the view to objects whose [runtime.LabelOwner] has this
-	// value. Empty: every object that carries the three pod labels.
+	// value. Empty means every object that carries the three pod labels.
 	OwnerID string
 	// Sequence orders readings. Nil means a new one; pass the engine's.
 	Sequence *runtime.Sequence
@@ -27,9 +27,9 @@ type ViewOptions struct {
 	Clock clock.PassiveClock
 }
 
-// View turns raw CRI readings into domain types. It keeps no state but the
-// runtime's name, and is safe for concurrent use. Its methods fail with the
-// wrapped error of the runtime call that failed.
+// View turns raw CRI readings into domain types. Its only state is the runtime's
+// name, and it is safe for concurrent use. Its methods fail with the wrapped error
+// of the runtime call that failed.
 type View struct {
 	reader  Reader
 	options ViewOptions
@@ -137,7 +137,7 @@ func (v *View) ListPod(ctx context.Context, uid types.UID) (*runtime.Pod, error)
 }
 
 // Pods groups a listing into pods, sorted by UID. An object that a runtime lists
-// twice for one pod appears once, as it was listed first.
+// twice for one pod appears once, as it was first listed.
 func (v *View) Pods(l *Listing) []*runtime.Pod {
 	byUID := map[types.UID]*runtime.Pod{}
 	pod := func(uid types.UID, labels map[string]string) *runtime.Pod {
@@ -197,10 +197,10 @@ func (v *View) Pods(l *Listing) []*runtime.Pod {
 	return pods
 }
 
-// PodStatus reads every sandbox and container of a listed pod in full. An
-// object that vanished since the list is skipped; any other error fails the
-// whole reading (spec/runtime.md 1.5). A sandbox that is among known is taken from there
-// and not read.
+// PodStatus reads every sandbox and container of a listed pod in full. An object that
+// vanished since the list is skipped; any other error fails the whole reading
+// (spec/runtime.md 1.5). A sandbox that is in known is taken from there instead of being
+// read.
 func (v *View) PodStatus(ctx context.Context, pod *runtime.Pod, known ...*runtime.SandboxStatus) (*runtime.PodStatus, error) {
 	name, err := v.runtimeName(ctx)
 	if err != nil {

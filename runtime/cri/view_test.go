@@ -178,8 +178,8 @@ func TestIncompleteEntries(t *testing.T) {
 	}
 }
 
-// spec/runtime.md 1.9 and its edge case 27: what lacks a pod label is somebody
-// else's, and with an owner so is what lacks it or names another.
+// spec/runtime.md 1.9 and its edge case 27: an object without a pod label is
+// foreign; with an owner, so is one that names no owner or another one.
 func TestForeignObjects(t *testing.T) {
 	s := &store{}
 	add := func(id string, change func(labels map[string]string)) {
@@ -322,8 +322,8 @@ func TestReadShowsOnePod(t *testing.T) {
 	}
 }
 
-// spec/runtime.md 1.5: gone since the list is skipped; any other failure, and an
-// answer without content, fails the reading.
+// spec/runtime.md 1.5: an object that is gone since the list is skipped; any other
+// failure, and an answer without content, fails the reading.
 func TestPodStatusErrors(t *testing.T) {
 	broken := errors.New("broken")
 	for _, tc := range []struct {
@@ -372,9 +372,9 @@ func TestListErrors(t *testing.T) {
 	}
 }
 
-// spec/runtime.md 1.6: the stamp is older than the reading, also of a pod that
-// turns out not to be there; something that happened during the list must not
-// seem to be in it.
+// spec/runtime.md 1.6: the stamp is older than the reading, even for a pod that
+// turns out not to exist; something that happened during the list must not seem to
+// be in it.
 func TestStampIsDrawnBeforeTheList(t *testing.T) {
 	for _, uid := range []types.UID{"a", "absent"} {
 		var (

@@ -153,8 +153,8 @@ func (f *Runtime) Calls(m Match) []Call {
 	return slices.DeleteFunc(calls, func(c Call) bool { return !m.Func(c) })
 }
 
-// CallCount returns how many calls of the method began, forgotten ones included;
-// of all methods for "".
+// CallCount returns how many calls of the method began, forgotten ones included.
+// For "" it counts the calls of all methods.
 func (f *Runtime) CallCount(m Method) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

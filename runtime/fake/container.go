@@ -35,8 +35,8 @@ type container struct {
 	image    *storedImage
 
 	state runtimeapi.ContainerState
-	// The times of the status, which are kept in order; begun is when the
-	// script began by the clock.
+	// The times of the status, which never run backwards; begun is the clock's time at
+	// which the script began.
 	created  time.Time
 	begun    time.Time
 	started  time.Time
@@ -51,10 +51,10 @@ type container struct {
 	ends []*scheduledEnd
 	log  *logFile
 
-	// item is the container as lists last had it. It is shared with callers.
+	// item is the container as the latest list showed it. It is shared with callers.
 	item *runtimeapi.Container
 
-	// resources are the limits of now; never changed, only replaced.
+	// resources are the current limits; they are replaced, never changed.
 	resources *runtimeapi.LinuxContainerResources
 	// memory is what the container uses.
 	memory uint64
@@ -72,8 +72,8 @@ func (c *container) notify() {
 	c.changed = make(chan struct{})
 }
 
-// reservedName is what a container reserves while it exists. It names the
-// sandbox's attempt too: a new sandbox may hold the same container attempt.
+// reservedName is the name that a container reserves while it exists. It includes
+// the sandbox's attempt, because a new sandbox may hold the same container attempt.
 func reservedName(s *sandbox, m *runtimeapi.ContainerMetadata) string {
 	return fmt.Sprintf("%s_%d_%s", m.GetName(), m.GetAttempt(), s.name())
 }
@@ -116,7 +116,7 @@ func (f *Runtime) createContainerOf(ctx context.Context, request *runtimeapi.Cre
 	return c.id, nil
 }
 
-// launch describes a creation to the script, and counts it.
+// launch describes a creation for the script, and counts it.
 func (f *Runtime) launch(podSandboxID string, config *runtimeapi.ContainerConfig) (Launch, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -241,7 +241,7 @@ func (f *Runtime) startContainer(c *container) error {
 	facts.MaxRunning = max(facts.MaxRunning, facts.Running)
 	f.emit(c.sandbox, c, runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT)
 
-	// Lines before the exit: at one moment a line is written first.
+	// Schedule lines before the exit: of two things due at one moment, the line comes first.
 	run := c.run
 	if c.log != nil {
 		for _, line := range c.script.Log {
@@ -268,7 +268,7 @@ func (f *Runtime) writeAt(c *container, run int, moment time.Time, line Line) {
 	})
 }
 
-// endAt ends the container at a moment, unless it ends before.
+// endAt ends the container at a moment, unless it ends earlier.
 func (f *Runtime) endAt(c *container, moment time.Time, exit Exit) (withdraw func()) {
 	end := &scheduledEnd{at: moment}
 	c.ends = append(c.ends, end)
@@ -407,8 +407,8 @@ func (c *container) logPath() string {
 	return filepath.Join(dir, path)
 }
 
-// ListContainers returns the containers that match filter, oldest first. With a nil filter, a container that has not
-// changed is the same object as in the list before: do not modify it.
+// ListContainers returns the containers that match filter, oldest first. With a nil filter, an unchanged
+// container is the same object as in the previous list: do not modify it.
 func (f *Runtime) ListContainers(ctx context.Context, filter *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error) {
 	filter = clone(filter)
 	call := Call{Method: ListContainers, Request: &runtimeapi.ListContainersRequest{Filter: filter}}
@@ -434,8 +434,8 @@ func (f *Runtime) ListContainers(ctx context.Context, filter *runtimeapi.Contain
 	})
 }
 
-// sharedItem returns the container as lists have it, until its state changes: all else of it stays. A list of a
-// thousand pods is made every second. The lock must be held.
+// sharedItem returns the container as lists show it. The object is reused until the state changes, because
+// nothing else in it does, and a list of a thousand pods is made every second. The lock must be held.
 func (c *container) sharedItem() *runtimeapi.Container {
 	if c.item == nil || c.item.State != c.state {
 		c.item = &runtimeapi.Container{
@@ -458,8 +458,8 @@ func (f *Runtime) listed(filter *runtimeapi.ContainerFilter) []*container {
 	return f.containers.all
 }
 
-// ReopenContainerLog closes the log file and opens its path again. A running container
-// without a log is [runtime.ErrNoLog].
+// ReopenContainerLog closes the log file and opens its path again. For a running
+// container without a log it returns [runtime.ErrNoLog].
 func (f *Runtime) ReopenContainerLog(ctx context.Context, id string) error {
 	call := Call{Method: ReopenContainerLog, ContainerID: id, Request: &runtimeapi.ReopenContainerLogRequest{ContainerId: id}}
 	_, err := do(ctx, f, call, step[*logFile]{

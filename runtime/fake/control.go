@@ -14,18 +14,18 @@ import (
 )
 
 // Facts count what happened to one container name of one pod, over all its sandboxes
-// and attempts, also removed ones. They survive Reboot and LoseRecords.
+// and attempts, including removed ones. They survive Reboot and LoseRecords.
 type Facts struct {
 	// Created and Started count successful creations and starts.
 	Created int
 	Started int
 	// Running is how many run now, MaxRunning the highest number so far. An engine
-	// must never cause more than 1.
+	// must never make either exceed 1.
 	Running    int
 	MaxRunning int
 }
 
-// factsOf returns the facts to count in. The lock must be held.
+// factsOf returns the facts of key for counting in. The lock must be held.
 func (f *Runtime) factsOf(key containerKey) *Facts {
 	facts := f.facts[key]
 	if facts == nil {
@@ -67,8 +67,8 @@ func (f *Runtime) Doubled() error {
 	return fmt.Errorf("containers that ran more than once at the same time: %v", names)
 }
 
-// Exit ends the running container of this name of this pod as if by itself, now.
-// Exit.After is ignored. No such container is runtime.ErrNotFound.
+// Exit makes the running container of this name in this pod exit now, as if by itself.
+// Exit.After is ignored. Without such a container it returns runtime.ErrNotFound.
 func (f *Runtime) Exit(podUID types.UID, name string, exit Exit) error {
 	err := fmt.Errorf("no running container %q in pod %q: %w", name, podUID, runtime.ErrNotFound)
 	f.locked(func() {
@@ -140,9 +140,9 @@ func (f *Runtime) SetConditions(runtimeReady, networkReady bool) {
 	})
 }
 
-// SetDown stops or restarts the runtime's daemon. While it is down every call
-// fails with runtime.ErrUnavailable, those in flight too, and event streams have
-// ended; containers run on and stops that have begun go on.
+// SetDown stops or restarts the runtime's daemon. While it is down, every call
+// fails with runtime.ErrUnavailable, including those in flight, and event streams
+// end. Containers keep running, and stops that have begun go on.
 func (f *Runtime) SetDown(down bool) {
 	f.locked(func() {
 		switch {
@@ -155,10 +155,10 @@ func (f *Runtime) SetDown(down bool) {
 	})
 }
 
-// Reboot simulates a reboot of the node by a runtime that keeps its records: every
-// sandbox not ready, every container that ran exited with code
-// 255 and reason Unknown, images kept. No event is sent for it. Calls in flight
-// fail as in SetDown; afterwards the runtime answers.
+// Reboot simulates a reboot of the node with a runtime that keeps its records:
+// every sandbox is not ready, every container that ran has exited with code 255 and
+// reason Unknown, and images are kept. No event is sent for it. Calls in flight
+// fail as in SetDown; afterwards the runtime answers again.
 func (f *Runtime) Reboot() {
 	f.restart(func() {
 		for _, c := range f.containers.all {
@@ -173,8 +173,8 @@ func (f *Runtime) Reboot() {
 	})
 }
 
-// LoseRecords loses all sandboxes and containers, running ones too. Images stay. No event is sent for it. Calls in flight fail as in SetDown; afterwards
-// the runtime answers.
+// LoseRecords loses all sandboxes and containers, including running ones. Images stay. No event is sent for it.
+// Calls in flight fail as in SetDown; afterwards the runtime answers again.
 func (f *Runtime) LoseRecords() {
 	f.restart(func() {
 		for _, c := range f.containers.all {
@@ -188,8 +188,8 @@ func (f *Runtime) LoseRecords() {
 	})
 }
 
-// restart ends the daemon, calls lose and starts it again. Streams end before that, so
-// that they show nothing of it.
+// restart stops the daemon, calls lose and starts the daemon again. Event streams end
+// before lose, so that they show nothing of it.
 func (f *Runtime) restart(lose func()) {
 	f.SetDown(true)
 	f.locked(func() {

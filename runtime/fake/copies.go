@@ -10,7 +10,7 @@ import (
 // clone copies a message so that neither side sees changes of the other.
 func clone[M proto.Message](m M) M { return proto.Clone(m).(M) }
 
-// The messages that every status has are copied field by field: clone takes ten times as long.
+// The messages that every status contains are copied field by field: clone takes ten times as long.
 
 func copyContainerMetadata(m *runtimeapi.ContainerMetadata) *runtimeapi.ContainerMetadata {
 	if m == nil {

@@ -22,8 +22,8 @@ type Event struct {
 	Response *runtimeapi.ContainerEventResponse
 }
 
-// Delivery is how an event is delivered. The zero value is: once, at once, in
-// order.
+// Delivery is how an event is delivered. The zero value delivers it once,
+// immediately and in order.
 type Delivery struct {
 	// Drop loses the event.
 	Drop bool
@@ -32,7 +32,7 @@ type Delivery struct {
 	// Delay is how long it is held back on the clock. Events that are
 	// delivered meanwhile overtake it.
 	Delay time.Duration
-	// Behind is how many later events of the stream overtake it, however long they
+	// Behind is how many later events of the stream overtake it, however long those
 	// take to come.
 	Behind int
 }
@@ -72,7 +72,7 @@ func (f *Runtime) emit(s *sandbox, c *container, kind runtimeapi.ContainerEventT
 		response.ContainersStatuses = append(response.ContainersStatuses, other.status())
 	}
 	for i, st := range f.streams {
-		if i > 0 { // each has its own
+		if i > 0 { // each stream gets its own copy
 			response = clone(response)
 		}
 		event.Response = response
@@ -83,8 +83,8 @@ func (f *Runtime) emit(s *sandbox, c *container, kind runtimeapi.ContainerEventT
 }
 
 // GetContainerEvents delivers events to containerEventsCh until ctx ends or the
-// runtime goes down. The callback gets a nil client. Events of before the call
-// are not delivered.
+// runtime goes down. The callback gets a nil client. Earlier events are not
+// delivered.
 func (f *Runtime) GetContainerEvents(ctx context.Context, containerEventsCh chan *runtimeapi.ContainerEventResponse, connectionEstablishedCallback func(runtimeapi.RuntimeService_GetContainerEventsClient)) error {
 	call := Call{Method: GetContainerEvents, Request: &runtimeapi.GetEventsRequest{}}
 	_, err := do(ctx, f, call, step[*stream]{
@@ -159,7 +159,7 @@ func (f *Runtime) deliver(ctx context.Context, st *stream, ch chan<- *runtimeapi
 					waiting[i].behind--
 				}
 			}
-			// After the fresh one: that is what overtaking means.
+			// After the fresh event, so that it overtakes them.
 			if waiting, err = f.send(ctx, ch, waiting, now); err != nil {
 				return err
 			}

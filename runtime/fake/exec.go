@@ -12,7 +12,7 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// ExecSync asks the container's script what cmd does, and waits as long on the clock. A command still running when its container ends is killed.
+// ExecSync asks the container's script what cmd does and waits that long. cmd is killed if its container ends.
 func (f *Runtime) ExecSync(ctx context.Context, id string, cmd []string, timeout time.Duration) (stdout, stderr []byte, err error) {
 	cmd = slices.Clone(cmd)
 	call := Call{

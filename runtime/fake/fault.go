@@ -7,7 +7,7 @@ import (
 
 // Fault makes calls go wrong: Times of those that match, beginning with the From-th.
 // Effect says what happens to them. Calls that do not reach the runtime, because it is
-// down or their context has ended before, are not affected and not counted.
+// down or their context has already ended, are neither affected nor counted.
 type Fault struct {
 	Match
 	// From is the number of the first matching call that is hit, from 1; 0 means 1.
@@ -27,20 +27,20 @@ type Fault struct {
 //	Effect{Hang: true, Done: true}      is done when the caller has given up
 //	Effect{Keep: keep}                  a list with gaps
 //
-// "name is reserved", as after a create that was done too late, is
-// Effect{Err: runtime.ErrAlreadyExists}, or an error without a class as
-// containerd returns it.
+// To simulate "name is reserved", as after a create that took effect too late, use
+// Effect{Err: runtime.ErrAlreadyExists}, or an error without a class as containerd
+// returns it.
 type Effect struct {
-	// Delay is waited before anything else; a context that ends meanwhile
-	// ends the call undone.
+	// Delay passes before anything else; if the context ends meanwhile, the call ends
+	// without effect.
 	Delay time.Duration
 	// Err is returned.
 	Err error
 	// Hang waits until the call's context ends and returns its error. It wins
 	// over Err.
 	Hang bool
-	// Done makes a call with Err or Hang take effect nevertheless: before
-	// returning Err, or Late after the context ended.
+	// Done makes a call with Err or Hang take effect all the same: before returning
+	// Err, or Late after the context ended.
 	Done bool
 	// Late is how long after the end of the context a call with Hang and Done
 	// takes effect. 0 means before the call returns.
@@ -56,8 +56,8 @@ type injected struct {
 	seen int
 }
 
-// Inject adds faults. A call meets the first fault, in the order injected, that
-// hits it. The returned function removes the faults; calls that already hang stay so.
+// Inject adds faults. A call meets the first fault, in the order injected, that hits
+// it. The returned function removes the faults; calls that already hang keep hanging.
 func (f *Runtime) Inject(faults ...Fault) (remove func()) {
 	added := make([]*injected, 0, len(faults))
 	for _, fault := range faults {

@@ -119,7 +119,7 @@ func TestFaultEffect(t *testing.T) {
 			if exists := len(list) == 1; exists != c.exists {
 				t.Errorf("sandbox exists: %v, want %v", exists, c.exists)
 			}
-			// A create that was done behind its caller's back reserves the name.
+			// A create that took effect behind its caller's back reserves the name.
 			_, err = r.RunPodSandbox(r.ctx, sandboxConfig(0), "")
 			if reserved := errors.Is(err, runtime.ErrAlreadyExists); reserved != c.exists {
 				t.Errorf("second create: %v, name reserved should be %v", err, c.exists)
@@ -139,7 +139,7 @@ func TestHangDeadline(t *testing.T) {
 	r.wantClass("list", err, context.DeadlineExceeded)
 }
 
-// racyClock steps between a call's look at the time and its timer.
+// racyClock steps between a call's reading of the time and its timer.
 type racyClock struct {
 	*testclock.FakeClock
 	step []time.Duration // one per timer
@@ -153,8 +153,8 @@ func (c *racyClock) NewTimer(d time.Duration) clock.Timer {
 	return c.FakeClock.NewTimer(d)
 }
 
-// A clock that moves while a wait begins does not make the wait too long: it
-// may not be stepped again.
+// A clock that moves while a wait begins does not make the wait too long, because
+// the clock may not be stepped again.
 func TestWaitOnRacyClock(t *testing.T) {
 	for _, steps := range [][]time.Duration{
 		{5 * time.Second},

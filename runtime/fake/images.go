@@ -33,7 +33,7 @@ func imageID(ref string) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// storeImage puts an image into the store, replacing one of its name. The lock
+// storeImage puts an image into the store, replacing one of the same name. The lock
 // must be held.
 func (f *Runtime) storeImage(image Image) *storedImage {
 	image.Ref = normalize(image.Ref)
@@ -75,7 +75,7 @@ func (i *storedImage) proto() *runtimeapi.Image {
 	return image
 }
 
-// ListImages returns the images that match filter, in the order they came.
+// ListImages returns the images that match filter, in the order they were added.
 func (f *Runtime) ListImages(ctx context.Context, filter *runtimeapi.ImageFilter) ([]*runtimeapi.Image, error) {
 	filter = clone(filter)
 	call := Call{Method: ListImages, Request: &runtimeapi.ListImagesRequest{Filter: filter}}
@@ -136,7 +136,7 @@ func (f *Runtime) PullImage(ctx context.Context, image *runtimeapi.ImageSpec, au
 	})
 }
 
-// RemoveImage removes an image from the store. Its containers continue.
+// RemoveImage removes an image from the store. Containers that use it keep running.
 func (f *Runtime) RemoveImage(ctx context.Context, image *runtimeapi.ImageSpec) error {
 	image = clone(image)
 	call := Call{Method: RemoveImage, Request: &runtimeapi.RemoveImageRequest{Image: image}}

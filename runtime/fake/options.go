@@ -14,7 +14,7 @@ import (
 type Options struct {
 	// Name is the runtime's name in Version. Empty means "fake".
 	Name string
-	// Clock is the time of everything. Nil means the real clock.
+	// Clock is the source of all times. Nil means the real clock.
 	Clock clock.Clock
 
 	// Script chooses what a new container does. It is called from
@@ -30,7 +30,7 @@ type Options struct {
 	Registry func(ref string, auth *runtimeapi.AuthConfig) Pull
 
 	// Handlers and Features are what Status says the runtime can do. Both are
-	// read-only from now on. Nil: Status has none, as with runtimes before CRI 1.30.
+	// read-only from now on. Nil: Status has none, like runtimes before CRI 1.30.
 	Handlers []*runtimeapi.RuntimeHandler
 	Features *runtimeapi.RuntimeFeatures
 
@@ -41,7 +41,7 @@ type Options struct {
 	// format at LogDirectory/LogPath, whose folder must exist. Otherwise no
 	// file is touched.
 	WriteLogs bool
-	// StreamURL is where a stream server of the test is, such as
+	// StreamURL is where the test's own stream server is, such as
 	// "http://127.0.0.1:1234": URLs of streams begin with it. Empty: Exec, Attach and
 	// PortForward are not implemented.
 	StreamURL string
@@ -68,8 +68,8 @@ type Image struct {
 
 // Pull is how a pull goes.
 type Pull struct {
-	// Took is how long the pull takes. A pull whose context ends before is
-	// cancelled and leaves nothing.
+	// Took is how long the pull takes. A pull whose context ends earlier is cancelled
+	// and leaves nothing.
 	Took time.Duration
 	// Err, if not nil, is how it ends.
 	Err error

@@ -178,7 +178,7 @@ func (w *world) mishap() {
 	}
 }
 
-// check compares everything the fake shows with itself.
+// check compares everything that the fake shows for consistency.
 func (w *world) check() {
 	sandboxes, containers := w.lists()
 	ready, addresses, names := map[string]bool{}, map[string]bool{}, map[string]bool{}

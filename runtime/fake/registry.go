@@ -14,8 +14,8 @@ type object interface {
 	creation() time.Time
 }
 
-// registry holds objects of one kind. Engines ask for single objects and for those of one pod
-// much more often than for all of them, so both are found without a search. The runtime's lock guards it.
+// registry holds objects of one kind. Engines ask for single objects and for those of one pod much more
+// often than for all of them, so both are indexed. The runtime's lock guards it.
 type registry[T object] struct {
 	all   []T // in the order of creation
 	byID  map[string]T

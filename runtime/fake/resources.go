@@ -17,8 +17,8 @@ var (
 	_ cri.StatsReader     = (*Runtime)(nil)
 )
 
-// UpdateContainerResources changes the resources a created or running container's
-// status shows. What is zero in the request stays.
+// UpdateContainerResources changes the resources that the status of a created or
+// running container shows. What is zero in the request stays as it is.
 func (f *Runtime) UpdateContainerResources(ctx context.Context, id string, resources *runtimeapi.ContainerResources) error {
 	resources = clone(resources)
 	call := Call{
@@ -39,7 +39,7 @@ func (f *Runtime) UpdateContainerResources(ctx context.Context, id string, resou
 	return err
 }
 
-// updated returns new resources: those of from with what to sets.
+// updated returns a copy of from with the fields that to sets.
 func updated(from, to *runtimeapi.LinuxContainerResources) *runtimeapi.LinuxContainerResources {
 	out := clone(from)
 	if out == nil {
@@ -82,8 +82,8 @@ func (f *Runtime) UpdatePodSandboxResources(ctx context.Context, request *runtim
 	}})
 }
 
-// SetMemoryUsage makes the containers of this name of this pod use so many bytes,
-// as [Runtime.ContainerStats] has it. New containers use none.
+// SetMemoryUsage sets how many bytes the containers of this name in this pod use,
+// as [Runtime.ContainerStats] reports it. New containers use none.
 func (f *Runtime) SetMemoryUsage(podUID types.UID, name string, bytes uint64) {
 	f.locked(func() {
 		for _, c := range f.containers.all {

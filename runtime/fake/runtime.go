@@ -99,12 +99,12 @@ func New(options Options) *Runtime {
 type step[T any] struct {
 	// before waits or asks callbacks, without the lock. Nil does nothing.
 	before func(ctx context.Context) error
-	// effect changes and reads the state, under the lock, with everything due
+	// effect changes and reads the state, under the lock, after everything due is
 	// done.
 	effect func() (T, error)
 	// after waits for what effect began, without the lock. Nil does nothing.
 	after func(ctx context.Context, answer T) (T, error)
-	// filter applies Effect.Keep to the answer of a list. Nil if it is none.
+	// filter applies Effect.Keep to the answer of a list. Nil if the answer is not a list.
 	filter func(answer T, keep func(id string) bool) T
 }
 
@@ -222,8 +222,8 @@ func (f *Runtime) usable(ctx context.Context) error {
 	return nil
 }
 
-// contextError classifies the error of a context that has ended; it is nil
-// before.
+// contextError returns the classified error of a context that has ended, nil while
+// it has not.
 func contextError(ctx context.Context) error {
 	err := ctx.Err()
 	switch {
@@ -251,9 +251,9 @@ func (f *Runtime) hang(ctx context.Context) error {
 	return f.await(ctx, func() (bool, time.Time, <-chan struct{}) { return false, time.Time{}, nil })
 }
 
-// await waits until check is true. check runs under the lock with everything due
-// done; if false it returns what can make it true: a moment (zero for none)
-// and a channel that is closed (nil for none).
+// await waits until check is true. check runs under the lock after everything due
+// is done; if false it returns what can make it true: a moment (zero for none) and
+// a channel that is closed (nil for none).
 func (f *Runtime) await(ctx context.Context, check func() (done bool, next time.Time, changed <-chan struct{})) error {
 	f.mu.Lock()
 	downCh := f.downCh
@@ -292,10 +292,10 @@ func (f *Runtime) await(ctx context.Context, check func() (done bool, next time.
 	}
 }
 
-// timerAt returns a timer for a moment. Clocks take durations, so a fake clock
-// that is stepped between reading it and making the timer would make the timer late,
-// without end if it is not stepped again. In that case the timer is made again. The
-// tries are limited because a clock that runs by itself never stands still.
+// timerAt returns a timer for a moment. Clocks take durations: if a fake clock is
+// stepped between reading it and making the timer, the timer is late, or never fires
+// if the clock is not stepped again. The timer is then made again. The tries are
+// limited because a clock that runs by itself never stands still.
 func (f *Runtime) timerAt(moment time.Time) clock.Timer {
 	for try := 0; ; try++ {
 		now := f.clock.Now()

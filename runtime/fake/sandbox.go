@@ -28,7 +28,7 @@ type sandbox struct {
 	// ips are the addresses in order; nil on the host network and once
 	// stopped.
 	ips []netip.Addr
-	// item is the sandbox as lists last had it. It is shared with callers.
+	// item is the sandbox as the latest list showed it. It is shared with callers.
 	item *runtimeapi.PodSandbox
 }
 
@@ -39,7 +39,7 @@ func (s *sandbox) hostNetwork() bool {
 	return s.config.GetLinux().GetSecurityContext().GetNamespaceOptions().GetNetwork() == runtimeapi.NamespaceMode_NODE
 }
 
-// name is what a sandbox reserves while it exists.
+// name is the name that a sandbox reserves while it exists.
 func (s *sandbox) name() string { return sandboxName(s.config.GetMetadata()) }
 
 func sandboxName(m *runtimeapi.PodSandboxMetadata) string {
@@ -89,7 +89,7 @@ func (f *Runtime) runPodSandbox(ctx context.Context, config *runtimeapi.PodSandb
 	return s.id, nil
 }
 
-// StopPodSandbox kills every container of the sandbox, takes its addresses and
+// StopPodSandbox kills every container of the sandbox, releases its addresses and
 // makes it not ready.
 func (f *Runtime) StopPodSandbox(ctx context.Context, podSandboxID string) error {
 	call := Call{
@@ -189,8 +189,8 @@ func (s *sandbox) state() runtimeapi.PodSandboxState {
 	return runtimeapi.PodSandboxState_SANDBOX_NOTREADY
 }
 
-// ListPodSandbox returns the sandboxes that match filter, oldest first. With a nil filter, a sandbox that has not changed
-// is the same object as in the list before: do not modify it.
+// ListPodSandbox returns the sandboxes that match filter, oldest first. With a nil filter, an unchanged sandbox
+// is the same object as in the previous list: do not modify it.
 func (f *Runtime) ListPodSandbox(ctx context.Context, filter *runtimeapi.PodSandboxFilter) ([]*runtimeapi.PodSandbox, error) {
 	filter = clone(filter)
 	call := Call{
@@ -221,7 +221,7 @@ func (f *Runtime) ListPodSandbox(ctx context.Context, filter *runtimeapi.PodSand
 	})
 }
 
-// sharedItem is like that of a container.
+// sharedItem is like the method of a container.
 func (s *sandbox) sharedItem() *runtimeapi.PodSandbox {
 	if s.item == nil || s.item.State != s.state() {
 		s.item = &runtimeapi.PodSandbox{

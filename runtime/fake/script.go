@@ -49,7 +49,7 @@ type Script struct {
 	// that takes.
 	OnTERM Exit
 
-	// ReadyAfter is how long after its start the container is ready, see
+	// ReadyAfter is how long after its start the container becomes ready, see
 	// [Runtime.Ready].
 	ReadyAfter time.Duration
 	// Exec answers ExecSync. It is called without locks held and may be
@@ -103,7 +103,7 @@ type Exec struct {
 
 // ExecResult is what a command does.
 type ExecResult struct {
-	// Took is how long it runs. Longer than ExecSync's timeout is
+	// Took is how long it runs. If that exceeds ExecSync's timeout, the error is
 	// runtime.ErrDeadline.
 	Took time.Duration
 	// Code other than 0 becomes a *runtime.ExitError.

@@ -14,8 +14,8 @@ import (
 	"github.com/podwright/podwright/runtime/fake"
 )
 
-// One step over an hour: the container ended when its script says, not when
-// somebody looked.
+// One step over an hour: the container ended when its script says, not when it was
+// looked at.
 func TestExitIsStampedWithItsMoment(t *testing.T) {
 	r := newRig(t, scripted(fake.Script{Exit: &fake.Exit{After: 5 * time.Second, Code: 3, Message: "bye"}}))
 	id := r.run(r.sandbox(), "app", 0)

@@ -54,7 +54,7 @@ func answer[T any](response T, err error) (T, error) {
 	return response, nil
 }
 
-// runtimeServer is the CRI RuntimeService of a fake. Requests are its own: they need not be copied.
+// runtimeServer is the CRI RuntimeService of a fake. It owns the requests: they need not be copied.
 type runtimeServer struct {
 	runtimeapi.UnimplementedRuntimeServiceServer
 	f *Runtime

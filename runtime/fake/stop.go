@@ -51,7 +51,7 @@ func (f *Runtime) StopContainer(ctx context.Context, id string, timeout int64) e
 // beginStop sends the signals, now or scheduled. The lock must be held.
 func (f *Runtime) beginStop(c *container, grace time.Duration) pendingStop {
 	stop := pendingStop{c: c}
-	// The state of an unknown container is not known: waiting is useless.
+	// The state of an unknown container cannot be known: waiting is useless.
 	if grace <= 0 || c.state == runtimeapi.ContainerState_CONTAINER_UNKNOWN {
 		f.kill(c)
 	}

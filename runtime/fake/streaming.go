@@ -17,7 +17,7 @@ var (
 )
 
 // Exec returns Options.StreamURL + "/exec/" + the container's ID; the fake itself serves no
-// stream. The container must run.
+// stream. The container must be running.
 func (f *Runtime) Exec(ctx context.Context, request *runtimeapi.ExecRequest) (*runtimeapi.ExecResponse, error) {
 	request = clone(request)
 	url, err := f.streamURL(ctx, Call{Method: ExecStream, ContainerID: request.GetContainerId(), Request: request}, "/exec/")
@@ -74,8 +74,8 @@ func (f *Runtime) streamURL(ctx context.Context, call Call, path string) (string
 	}})
 }
 
-// ListContainerStats returns the memory that running containers use, see SetMemoryUsage. They
-// are in order of their creation.
+// ListContainerStats returns the memory that running containers use, see SetMemoryUsage, in
+// order of creation.
 func (f *Runtime) ListContainerStats(ctx context.Context, filter *runtimeapi.ContainerStatsFilter) ([]*runtimeapi.ContainerStats, error) {
 	filter = clone(filter)
 	call := Call{Method: ListContainerStats, Request: &runtimeapi.ListContainerStatsRequest{Filter: filter}}
@@ -92,8 +92,8 @@ func (f *Runtime) ListContainerStats(ctx context.Context, filter *runtimeapi.Con
 	}})
 }
 
-// ListPodSandboxStats returns the sandboxes that are ready, each with its running containers,
-// in order of their creation.
+// ListPodSandboxStats returns the ready sandboxes, each with its running containers, in order
+// of creation.
 func (f *Runtime) ListPodSandboxStats(ctx context.Context, filter *runtimeapi.PodSandboxStatsFilter) ([]*runtimeapi.PodSandboxStats, error) {
 	filter = clone(filter)
 	call := Call{Method: ListPodSandboxStats, Request: &runtimeapi.ListPodSandboxStatsRequest{Filter: filter}}

@@ -16,8 +16,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// What only some runtimes can do. Those that cannot say so, and then the pod says why it
-// waits, which is tested too; the rest does not apply to them.
+// What only some runtimes can do. Those that cannot report that, and the pod then says
+// why it waits, which is tested too; the rest does not apply to them.
 
 // handler is what the runtime says of its default handler.
 func (r *real) handler() *runtimeapi.RuntimeHandlerFeatures {
@@ -39,7 +39,7 @@ func imageVolume(image string) v1.Volume {
 }
 
 // spec/runtime.md 9.10: the files of an image, whole and by sub-path, read-only; a sub-path
-// that it lacks is named. A runtime that cannot mount images is named as the cause.
+// that the image lacks is named. A runtime that cannot mount images is named as the cause.
 func TestContainerdImageVolume(t *testing.T) {
 	r := newReal(t)
 	pod := &v1.Pod{Spec: v1.PodSpec{
@@ -83,8 +83,8 @@ func TestContainerdImageVolume(t *testing.T) {
 }
 
 // spec/runtime.md 12.3: what is mounted below a read-only volume is read-only too, if the
-// runtime can do that; otherwise a pod that insists does not start, and one that asks for
-// it if possible has the volume alone read-only.
+// runtime can do that. Otherwise a pod that insists does not start, and one that asks for
+// it if possible has only the volume itself read-only.
 func TestContainerdRecursiveReadOnly(t *testing.T) {
 	r := newReal(t)
 	dir := t.TempDir()

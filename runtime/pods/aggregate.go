@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// quietEvents is how long an event must stay away to count as new.
+	// quietEvents is how long an event must not occur to count as new again.
 	quietEvents = 10 * time.Minute
-	// maxEvents bounds the events that are remembered.
+	// maxEvents bounds how many events are remembered.
 	maxEvents = 4096
 )
 
-// aggregator passes an event on when it comes for the first time and then when it
-// has come 2, 4, 8... times, with that number in its text: a pod that waits for
+// aggregator passes an event on when it occurs for the first time and then when it
+// has occurred 2, 4, 8... times, with that number in its text: a pod that waits for
 // days reports that a few dozen times. Events that differ in text, reason or object
 // are different events.
 type aggregator struct {
@@ -68,8 +68,8 @@ func (a *aggregator) Eventf(object k8sruntime.Object, eventtype, reason, format 
 	}
 }
 
-// count notes one more event and returns how many there were of it, and over
-// what time.
+// count notes one more occurrence of an event and returns how many there were, and
+// over what time.
 func (a *aggregator) count(key eventKey) (n uint64, since time.Duration) {
 	now := a.clock.Now()
 	a.mu.Lock()

@@ -10,7 +10,7 @@ import (
 	"github.com/podwright/podwright/runtime/pods/internal/resize"
 )
 
-// When deferred resizes are retried without any change (spec/runtime.md 21.4).
+// How long until deferred resizes are retried although nothing changed (spec/runtime.md 21.4).
 const (
 	firstResizeRetry = 30 * time.Second
 	resizeRetry      = 3 * time.Minute
@@ -109,14 +109,14 @@ func (a *Allocations) commit(pod *v1.Pod) (*v1.Pod, bool, error) {
 }
 
 // Retry retries deferred resizes: call it after any change that may have made room,
-// and with timed at the time that [Allocations.NextRetry] returns. It wakes the pods
-// that it admits.
+// and, with timed set, at the time that [Allocations.NextRetry] returns. It wakes
+// the pods that it admits.
 func (a *Allocations) Retry(timed bool) {
 	a.decide("", timed)
 }
 
-// NextRetry is when deferred resizes are due without any change; the zero time if
-// there are none.
+// NextRetry returns when deferred resizes are due although nothing changed; the
+// zero time if there are none.
 func (a *Allocations) NextRetry() time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -204,9 +204,9 @@ func (a *Allocations) queue(self types.UID) []resize.Request {
 	return list
 }
 
-// others returns what all other pods request as they have been, or are just being,
-// allocated. A pod that is not active but has a record counts too: an agent that has
-// just started does not know all pods yet. The lock must be held.
+// others returns what all other pods request, by what they have been, or are just
+// being, allocated. A pod that is not active but has a record counts too: an agent
+// that has just started does not know all pods yet. The lock must be held.
 func (a *Allocations) others(uid types.UID, active []*v1.Pod) v1.ResourceList {
 	list := make([]*v1.Pod, 0, len(active))
 	seen := map[types.UID]bool{uid: true}

@@ -22,16 +22,16 @@ import (
 type AllocationOptions struct {
 	// Store keeps what was allocated and given across restarts.
 	Store ResourceStore
-	// Allocatable returns the CPU and memory that all pods together may request. A
-	// missing resource is not checked. Called without a lock, for every decision; it must not
-	// block. Nil: nothing is checked.
+	// Allocatable returns the CPU and memory that all pods together may request. A resource
+	// that is missing from it is not checked. Called without a lock, for every decision; it
+	// must not block. Nil: nothing is checked.
 	Allocatable func() v1.ResourceList
 	// Active returns the pods that have, or are about to have, resources of this
 	// node, as their sources want them. Called without a lock. Nil: only the
 	// pod in question.
 	Active func() []*v1.Pod
-	// Wake asks for a sync of a pod that was admitted by the sync of another one.
-	// Called without a lock; it must not block. Nil: it waits for its next sync.
+	// Wake asks for a sync of a pod that the sync of another pod admitted. Called
+	// without a lock; it must not block. Nil: the pod waits for its next sync.
 	Wake func(uid types.UID)
 	// NoUpdate: the runtime is no [cri.ResourceUpdater], so only resizes that
 	// restart the container are possible.
@@ -68,18 +68,18 @@ type Allocations struct {
 // allocation is what is known of one pod.
 type allocation struct {
 	record record
-	// granted is admitted and not stored yet; only the pod's own sync stores it.
+	// granted was admitted but is not stored yet; only the pod's own sync stores it.
 	granted *resize.Allocation
-	// grantedGeneration is the generation of the spec granted is from.
+	// grantedGeneration is the generation of the spec that granted comes from.
 	grantedGeneration int64
 	// refused is what the verdict in the condition is about; nil if there is none.
 	refused *resize.Allocation
-	// pod is the newest version that was refused, since when it waits.
+	// pod is the newest version that was refused; it has waited since then.
 	pod   *v1.Pod
 	since time.Time
-	// dirty is set while conditions have changed that are not stored.
+	// dirty is true while changed conditions are not stored.
 	dirty bool
-	// applied is the pod seen last, as it was allocated.
+	// seen is the pod as last seen, applied the same pod as it was allocated.
 	seen, applied *v1.Pod
 }
 
@@ -100,7 +100,7 @@ type record struct {
 	Conditions []v1.PodCondition  `json:"conditions,omitempty"`
 }
 
-// NewAllocations returns an empty one; see [Allocations.Load].
+// NewAllocations returns empty Allocations; see [Allocations.Load].
 func NewAllocations(o AllocationOptions) (*Allocations, error) {
 	if o.Store == nil {
 		return nil, errors.New("allocations need a Store")
@@ -123,7 +123,7 @@ func NewAllocations(o AllocationOptions) (*Allocations, error) {
 	return &Allocations{options: o, pods: map[types.UID]*allocation{}}, nil
 }
 
-// Load reads what was stored. Call it once, before anything else. After an error no
+// Load reads what was stored. Call it once, before anything else. After an error, no
 // engine should start: it would resize pods to what was refused (spec/runtime.md 21.1).
 func (a *Allocations) Load() error {
 	records, err := a.options.Store.Load()
@@ -156,8 +156,8 @@ func (a *Allocations) Allocated(pod *v1.Pod) *v1.Pod {
 	return p.apply(pod)
 }
 
-// Conditions returns the conditions PodResizePending and PodResizeInProgress of the
-// pod, as far as it has them. They are shared: do not change them.
+// Conditions returns the pod's conditions PodResizePending and PodResizeInProgress,
+// those that it has. They are shared: do not change them.
 func (a *Allocations) Conditions(uid types.UID) []v1.PodCondition {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -251,13 +251,13 @@ func condition(list []v1.PodCondition, t v1.PodConditionType) *v1.PodCondition {
 	return nil
 }
 
-// without returns a new list that lacks one type.
+// without returns a new list without the conditions of one type.
 func without(list []v1.PodCondition, t v1.PodConditionType) []v1.PodCondition {
 	return slices.DeleteFunc(slices.Clone(list), func(c v1.PodCondition) bool { return c.Type == t })
 }
 
-// with returns a new list in which c takes the place of its type; the time of the
-// transition moves only with the reason (spec/status.md 5.6).
+// with returns a new list in which c replaces the condition of its type; the
+// transition time changes only with the reason (spec/status.md 5.6).
 func with(list []v1.PodCondition, c v1.PodCondition, now time.Time) []v1.PodCondition {
 	c.Status = v1.ConditionTrue
 	c.LastProbeTime, c.LastTransitionTime = metav1.NewTime(now), metav1.NewTime(now)

@@ -11,12 +11,12 @@ import (
 	"github.com/podwright/podwright/runtime/pods/internal/actions"
 )
 
-// asked returns the restarts that somebody asked for of a pod.
+// asked returns the restarts that were asked for in a pod.
 func (m *Manager) asked(uid types.UID) *restarts.Asked { return m.options.Restarts(uid) }
 
-// stopAsked stops the containers whose restart was asked for, all at once, sidecars after the app
-// containers as when a pod ends (spec/runtime.md 6.11). One that does not stop is not started
-// again; it does not keep the others down. It returns false once ctx has ended.
+// stopAsked stops the containers whose restart was asked for, concurrently but sidecars after the
+// app containers, as when a pod ends (spec/runtime.md 6.11). A container that does not stop is
+// not started again, and does not hold up the others. It returns false once ctx has ended.
 func (s *podSync) stopAsked(ctx context.Context) bool {
 	var kills []actions.Kill
 	var targets []*target
@@ -53,8 +53,8 @@ func (s *podSync) leaveRunning(name string) {
 	s.plan.StartApp = slices.DeleteFunc(s.plan.StartApp, func(i int) bool { return s.pod.Spec.Containers[i].Name == name })
 }
 
-// restartAsked reports whether the container is started because somebody asked for its restart: the
-// run that it replaces is one of those meant. A container that was only created since replaces none.
+// restartAsked reports whether the container starts because its restart was asked for: the request
+// was for the run that it replaces. A container that was only created since then is not a run.
 func (st *starting) restartAsked() bool {
 	asked := st.m.asked(st.pod.UID)
 	if !asked.Pending() || st.status == nil {

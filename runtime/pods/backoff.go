@@ -59,14 +59,14 @@ func (p *BackOffPolicy) complete(field string, defaults BackOffPolicy) error {
 	return errors.Join(problems...)
 }
 
-// CrashLoopByExit has the delays after each way in which a container can end. A zero
-// field takes that of Options.CrashLoopBackOff. How many restarts came in a row is
-// counted over all of them.
+// CrashLoopByExit has the delays for each way in which a container can end. A zero
+// field takes the value of Options.CrashLoopBackOff. Restarts in a row are counted
+// over all of them together.
 type CrashLoopByExit struct {
 	// Success is for exit code 0.
 	Success BackOffPolicy
-	// OOMKilled is for containers that the kernel killed for want of memory,
-	// whatever the code.
+	// OOMKilled is for containers that the kernel killed for lack of memory, whatever
+	// the code.
 	OOMKilled BackOffPolicy
 	// StartError is for containers that could not be started.
 	StartError BackOffPolicy
@@ -136,7 +136,7 @@ func (st *starting) checkBackOff() *startFailure {
 	}
 }
 
-// holdAfter delays a pod after a reset like the container that caused it
+// holdAfter delays a pod after a reset as long as the container that caused it
 // (spec/runtime.md 17.7): the reset removes the record that the usual delay needs.
 func (m *Manager) holdAfter(pod *v1.Pod, c *v1.Container, record *runtime.ContainerStatus) {
 	exit := m.crashExit(pod, c, record)
@@ -149,7 +149,7 @@ func (m *Manager) holdAfter(pod *v1.Pod, c *v1.Container, record *runtime.Contai
 }
 
 // crashKey names the container's delays: with another image or other resources they
-// start again (spec/runtime.md 17.2).
+// start over (spec/runtime.md 17.2).
 func crashKey(pod *v1.Pod, c *v1.Container) crashloop.Key {
 	resources, err := json.Marshal(c.Resources)
 	if err != nil {
@@ -158,7 +158,7 @@ func crashKey(pod *v1.Pod, c *v1.Container) crashloop.Key {
 	return crashloop.Key{Pod: pod.UID, Container: c.Name, Definition: c.Image + "\n" + string(resources)}
 }
 
-// crashExit describes an end. Restarts that somebody asked for are no crashes.
+// crashExit describes an exit. Restarts that were asked for do not count as crashes.
 func (m *Manager) crashExit(pod *v1.Pod, c *v1.Container, record *runtime.ContainerStatus) crashloop.Exit {
 	return crashloop.Exit{
 		ID: record.ID.ID, StartedAt: record.StartedAt, FinishedAt: record.FinishedAt,

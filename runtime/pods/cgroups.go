@@ -11,8 +11,8 @@ import (
 // only its containers (spec/runtime.md 3.3, 13.4). Package
 // runtime/pods/cgroups has one for Linux.
 //
-// The methods are called from many goroutines, never at once for one pod, and must
-// not wait for anything but the file system. A UID comes from a manifest: an
+// The methods are called from many goroutines, but never concurrently for one pod,
+// and must wait only for the file system. A UID comes from a manifest: an
 // implementation must not let it name anything outside its hierarchy.
 type Cgroups interface {
 	// Parent is the cgroup parent written into the sandbox's configuration.
@@ -27,16 +27,16 @@ type Cgroups interface {
 	SetResources(pod PodCgroup, r CgroupResources) error
 	// MemoryUsage returns the bytes charged to the pod.
 	MemoryUsage(pod PodCgroup) (int64, error)
-	// Destroy kills what is left in the pod's cgroup and removes it, whatever
-	// its class. A cgroup that does not exist is success.
+	// Destroy kills what is left in the pod's cgroup and removes it, whatever its
+	// class. It succeeds if there is no such cgroup.
 	Destroy(ctx context.Context, uid types.UID) error
 }
 
 // PodCgroup names the cgroup of a pod.
 type PodCgroup struct {
 	UID types.UID
-	// Class decides under which level the cgroup is: Guaranteed right below the
-	// root of all pods, the others below a level of their own.
+	// Class decides the cgroup's level: Guaranteed pods are right below the root of
+	// all pods, the others below a level of their own.
 	Class v1.PodQOSClass
 }
 
@@ -49,8 +49,8 @@ type CgroupResources struct {
 	CPUQuota, CPUPeriod int64
 	// MemoryLimit is in bytes; -1 is no limit. 0: not set.
 	MemoryLimit int64
-	// HugePages are bytes by page size as the kernel writes it, such as 2MB. Where the kernel
-	// does not limit them they are ignored: those of containers hold.
+	// HugePages are bytes by page size as the kernel writes it, such as 2MB. They are ignored
+	// where the kernel does not limit huge pages of cgroups.
 	HugePages map[string]int64
 	// Unified are further settings of cgroup v2, by file name; v1 ignores them.
 	Unified map[string]string

@@ -18,12 +18,12 @@ import (
 // disk.
 func (m *Manager) UserRanges() []types.UID { return m.users.Holders() }
 
-// ReleaseUserRange gives a pod's range of user IDs to others (spec/cleanup.md 3.8).
-// Nothing of the pod may run any more. A pod without one is success.
+// ReleaseUserRange frees a pod's range of user IDs for others (spec/cleanup.md
+// 3.8). Nothing of the pod may run any more. It succeeds if the pod has none.
 func (m *Manager) ReleaseUserRange(uid types.UID) error { return m.users.Release(uid) }
 
-// PruneBackOffs drops delays of containers and images that no longer delay anything
-// (spec/cleanup.md 3.17). It does not block.
+// PruneBackOffs drops back-offs of containers and images that no longer delay
+// anything (spec/cleanup.md 3.17). It does not block.
 func (m *Manager) PruneBackOffs() {
 	now := m.options.Clock.Now()
 	m.mu.Lock()
@@ -68,8 +68,8 @@ func maybeMounted(err error) error {
 }
 
 // RemovalRule returns the name of the rule of spec/cleanup.md behind an error of
-// [Manager.RemovePod], [Manager.RemovePodDir] or [Manager.RemoveLogs], empty if it is none's: OD2
-// for what is or may be mounted, OD9 for left-over data of a volume, ND2 for what the runtime
+// [Manager.RemovePod], [Manager.RemovePodDir] or [Manager.RemoveLogs], empty if there is none:
+// OD2 for what is or may be mounted, OD9 for left-over data of a volume, ND2 for what the runtime
 // still has of the pod.
 func RemovalRule(err error) rule.Rule {
 	var maybe maybeMountedError
@@ -84,8 +84,8 @@ func RemovalRule(err error) rule.Rule {
 	return ""
 }
 
-// PodDirChanged and LogDirChanged return when the folder last changed, zero if there
-// is none or that is not known.
+// PodDirChanged returns when the pod's directory last changed, zero if there is none
+// or the time is not known.
 func (m *Manager) PodDirChanged(uid types.UID) time.Time {
 	if poddir.CheckName("pod UID", string(uid)) != nil {
 		return time.Time{}
@@ -93,7 +93,7 @@ func (m *Manager) PodDirChanged(uid types.UID) time.Time {
 	return changed(filepath.Join(m.dirs.Path, string(uid)))
 }
 
-// LogDirChanged is like PodDirChanged.
+// LogDirChanged is like PodDirChanged for the pod's log directory.
 func (m *Manager) LogDirChanged(uid types.UID) time.Time {
 	entries, err := os.ReadDir(m.options.LogDir)
 	if err != nil {

@@ -39,8 +39,8 @@ func TestReleaseUserRange(t *testing.T) {
 	})
 }
 
-// spec/cleanup.md DR1, DR2, DR3: the plan of a collection touches nothing, has the rule
-// behind each dead container that stays, and the collection does exactly what it
+// spec/cleanup.md DR1, DR2, DR3: the plan of a collection touches nothing and names the
+// rule behind each dead container that stays. The collection does exactly what the plan
 // says, as far as it is permitted.
 func TestPlanGarbageCollect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

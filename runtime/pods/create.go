@@ -13,7 +13,7 @@ import (
 )
 
 // createContainer creates a container. As with sandboxes, after a call whose outcome is
-// unknown it looks at what exists. config keeps the attempt that was used.
+// unknown it looks at what exists. It leaves the attempt that was used in config.
 func (s *podSync) createContainer(ctx context.Context, config *runtimeapi.ContainerConfig) (string, error) {
 	m := s.m
 	for try := 0; ; try++ {
@@ -54,8 +54,8 @@ func (s *podSync) createContainer(ctx context.Context, config *runtimeapi.Contai
 	}
 }
 
-// adoptable reports whether the container found was created for the same
-// definition and never started.
+// adoptable reports whether a container that was found has the same definition and
+// was never started.
 func adoptable(found *runtimeapi.Container, config *runtimeapi.ContainerConfig) bool {
 	return cri.ContainerState(found.GetState()) == runtime.Created &&
 		found.GetAnnotations()[runtime.AnnotationHash] == config.Annotations[runtime.AnnotationHash]
@@ -115,7 +115,7 @@ func (m *Manager) dropRecord(ctx context.Context, name string, id runtime.Contai
 	return nil
 }
 
-// storeEnd has the exit state of a container stored.
+// storeEnd has the caller store the exit state of a container.
 func (m *Manager) storeEnd(ctx context.Context, uid types.UID, name string, id runtime.ContainerID) error {
 	if m.options.BeforeRemove == nil {
 		return nil

@@ -21,9 +21,9 @@
 // the runtime (package pleg does), writes no pod status, runs no probe and talks to
 // no API server.
 //
-// Not here yet: credential plugins and service account tokens for pulls; emptyDir in
-// huge pages. A pod that needs a volume of these waits with a clear reason; the rest is
-// left at the runtime's defaults.
+// Not supported yet: emptyDir in huge pages. A pod that needs one waits with a clear
+// reason. Credential plugins are the caller's to supply, as
+// [ImagePullOptions].Credentials.
 //
 // # Logs and dead containers
 //

@@ -10,8 +10,8 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// doing is what the manager does for pods at the moment that may take its time: stops
-// and hooks. Calls that make and start something are in Manager.work, pulls in Manager.puller.
+// doing tracks what may take long of what the manager is doing for pods: stops and hooks.
+// Calls that make and start something are in Manager.work, pulls in Manager.puller.
 type doing struct {
 	clock clock.PassiveClock
 
@@ -19,15 +19,15 @@ type doing struct {
 	pods map[types.UID][]*activity
 }
 
-// activity is one of them. It is guarded by doing.mu.
+// activity is one stop or hook. It is guarded by doing.mu.
 type activity struct {
-	// what it is, such as "stopping container c", since when.
+	// what it is, such as "stopping container c", and since when.
 	what  string
 	since time.Time
-	// limit is how long it may take, 0 if it has no limit; grace: that is a grace period.
+	// limit is how long it may take, 0 if it has no limit; grace is true if the limit is a grace period.
 	limit time.Duration
 	grace bool
-	// stage says how far it is, empty if there is nothing to say.
+	// stage says how far it has come, empty if there is nothing to say.
 	stage string
 }
 
@@ -47,7 +47,7 @@ func (d *doing) begin(uid types.UID, a *activity) (end func()) {
 	}
 }
 
-// at notes how far an activity is.
+// at notes how far an activity has come.
 func (d *doing) at(a *activity, stage string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -65,7 +65,7 @@ func (d *doing) of(uid types.UID) []string {
 	return out
 }
 
-// describe says in words what has gone on for so long.
+// describe puts into words what has been going on for the time passed.
 func (a *activity) describe(passed time.Duration) string {
 	text := fmt.Sprintf("%s, %d s", a.what, passed/time.Second)
 	if a.limit > 0 {
@@ -80,7 +80,6 @@ func (a *activity) describe(passed time.Duration) string {
 	return text
 }
 
-// Doing says in words what of a pod is being stopped and which hooks run, such as
-// "stopping container c, 12 s of 30 s grace, its preStop hook runs", in the order in which it began.
-// It does not block.
+// Doing describes the stops and hooks that are under way for a pod, such as "stopping container c,
+// 12 s of 30 s grace, its preStop hook runs", in the order in which they began. It does not block.
 func (m *Manager) Doing(uid types.UID) []string { return m.doing.of(uid) }

@@ -12,8 +12,8 @@ import (
 	"github.com/podwright/podwright/runtime/fake"
 )
 
-// spec/runtime.md 16.10: what goes on is told, each container for itself, and nothing once
-// it is over.
+// spec/runtime.md 16.10: what is under way is reported, each container on its own, and
+// nothing once it is over.
 func TestDoing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(l fake.Launch) fake.Script {

@@ -18,9 +18,9 @@ import (
 
 // ServiceLister returns the services that environments describe.
 type ServiceLister interface {
-	// Services returns the services of a namespace, and false as long as it
-	// does not know all of them. It is called from many goroutines and must not
-	// block; the services are only read.
+	// Services returns the services of a namespace, and false while it does not know
+	// all of them. It is called from many goroutines and must not block; the services
+	// are only read.
 	Services(namespace string) (services []*v1.Service, synced bool)
 }
 
@@ -87,8 +87,8 @@ func (s envSources) ConfigMap(name string) (*v1.ConfigMap, error) {
 
 func (s envSources) Secret(name string) (*v1.Secret, error) { return s.reader.Secret(s.ctx, name) }
 
-// File reads a file of an emptyDir volume of the pod; no link leads out of the
-// volume, and no path of the node gets into an error (spec/runtime.md 11.7).
+// File reads a file of an emptyDir volume of the pod. It follows no link out of the
+// volume, and its errors contain no path of the node (spec/runtime.md 11.7).
 func (s envSources) File(volume, path string) (string, bool, error) {
 	if !hasEmptyDir(s.st.pod, volume) {
 		return "", false, fmt.Errorf("fileKeyRef: the pod has no emptyDir volume %q", volume)

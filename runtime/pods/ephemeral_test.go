@@ -69,8 +69,8 @@ func TestSandboxReady(t *testing.T) {
 	})
 }
 
-// spec/runtime.md 4: without cluster DNS only a pod that asks for it explicitly hears of it, once. Of
-// those with the policy that the API server gives to all, the log has one line.
+// spec/runtime.md 4: without cluster DNS, only a pod that asks for it explicitly gets an event, once.
+// For those with the policy that the API server gives to all, the log has one line.
 func TestMissingClusterDNS(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &logSink{}

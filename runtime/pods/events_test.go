@@ -22,8 +22,8 @@ func (e *events) tells(text string) bool {
 	return slices.ContainsFunc(e.list(), func(s string) bool { return strings.Contains(s, text) })
 }
 
-// Identical events are passed on with doubling counts; one that says anything
-// else is always passed on, and after a quiet time it is news again.
+// Identical events are passed on with doubling counts; one that differs in anything
+// is always passed on, and after a quiet time an event is news again.
 func TestEventsAggregated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)

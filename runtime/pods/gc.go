@@ -20,7 +20,7 @@ import (
 	"github.com/podwright/podwright/runtime/pods/internal/sweep"
 )
 
-// GCPolicy says which dead containers and sandboxes may go.
+// GCPolicy says which dead containers and sandboxes may be removed.
 type GCPolicy struct {
 	// MinAge keeps containers that ended less than this long ago; where the end is
 	// not known, those that were created less than this long ago. One that was
@@ -36,8 +36,8 @@ type GCPolicy struct {
 	MaxPerContainer int
 	// KeepNone makes MaxPerContainer 0.
 	KeepNone bool
-	// MaxContainers bounds all dead containers. Zero and negative mean no limit.
-	// A limit may remove the last record of a container. A container that must run
+	// MaxContainers bounds all dead containers. Zero and negative mean no limit. A
+	// limit may remove the last record of a container. A container that must run only
 	// once then runs again, unless the caller's own records say that it has run.
 	MaxContainers int
 
@@ -55,12 +55,11 @@ type GCPolicy struct {
 
 	// Hold keeps a new life of a pod from starting while something is removed because the pod
 	// is gone; podworkers.Workers.Hold is one. ok is false if a life is under way: then only
-	// what it no longer needs is removed. Nil: never.
+	// what it no longer needs is removed. Nil: no pod is held.
 	Hold func(ctx context.Context, uid types.UID, reason string) (held context.Context, release func(), ok bool)
-	// Permits is asked right before each removal; what it refuses stays until a
-	// later run. Done is called with the outcome of each removal. Both are called by
-	// one goroutine at a time; they may wait, which delays this run alone. Nil: everything
-	// is permitted, no call.
+	// Permits is asked right before each removal; what it refuses stays until a later run.
+	// Done is called with the outcome of each removal. They are never called concurrently;
+	// they may wait, which delays only this run. Nil: everything is permitted, no call.
 	Permits func(GCAction) bool
 	Done    func(GCAction, error)
 }
@@ -76,13 +75,13 @@ type GCAction struct {
 	PodUID         types.UID
 	// Age since it was created.
 	Age time.Duration
-	// Reason says why it goes; Kept is the rule of spec/cleanup.md that keeps it. One
-	// of them is empty.
+	// Reason says why it is removed; Kept is the rule of spec/cleanup.md that keeps
+	// it. One of them is empty.
 	Reason string
 	Kept   rule.Denial
 }
 
-// choice returns the policy as the choosing part takes it.
+// choice returns the policy in the form that package sweep takes.
 func (p *GCPolicy) choice() sweep.Policy {
 	out := sweep.Policy{MinAge: p.MinAge, MaxPerContainer: p.MaxPerContainer, MaxContainers: p.MaxContainers}
 	switch {
@@ -109,7 +108,7 @@ func (p *GCPolicy) choice() sweep.Policy {
 	return out
 }
 
-// kind is what the decision is about.
+// kind says whether the decision is about a sandbox or a container.
 func (a GCAction) kind() string {
 	if a.Sandbox {
 		return "sandbox"
@@ -117,12 +116,11 @@ func (a GCAction) kind() string {
 	return "container"
 }
 
-// GarbageCollect reads the runtime and removes dead containers (with their logs)
-// and sandboxes by policy, containers first (spec/cleanup.md 6, 7). It never
-// touches a running container, a ready sandbox or objects of another owner.
-// One removal that fails or hangs does not stop the others; all errors are joined. Links to
-// missing logs go too. A failed run raises one Warning event ContainerGCFailed on the
-// node (CG7).
+// GarbageCollect reads the runtime and removes dead containers (with their logs) and
+// sandboxes by policy, containers first (spec/cleanup.md 6, 7). It never touches a running
+// container, a ready sandbox or objects of another owner. One removal that fails or hangs
+// does not stop the others; all errors are joined. It also removes links to missing logs. A
+// failed run raises one Warning event ContainerGCFailed on the node (CG7).
 func (m *Manager) GarbageCollect(ctx context.Context, policy GCPolicy) error {
 	err := m.garbageCollect(ctx, policy)
 	if err != nil && ctx.Err() == nil {
@@ -156,7 +154,7 @@ func (m *Manager) garbageCollect(ctx context.Context, policy GCPolicy) error {
 		}
 		r.remove(ctx, containerAction(c, now), func(ctx context.Context) error { return m.collect(ctx, c.Pod, c.Container) })
 	}
-	r.begun.Wait(ctx) // a sandbox goes after its containers
+	r.begun.Wait(ctx) // a sandbox is removed after its containers
 	for _, s := range sweep.Sandboxes(pods, choice.Gone, r.gone()) {
 		if err := ctx.Err(); err != nil {
 			return r.end(err)
@@ -222,7 +220,7 @@ func (m *Manager) collect(ctx context.Context, pod *runtime.Pod, c *runtime.Cont
 			return fmt.Errorf("stop container %s: %w", c.Name, err)
 		}
 	}
-	// Until the end is stored the logs may be all that tells it (IN16).
+	// Until the end is stored, the logs may be its only record (IN16).
 	if err := m.storeEnd(ctx, pod.UID, c.Name, c.ID); err != nil {
 		return err
 	}
@@ -260,9 +258,9 @@ func (m *Manager) removeLogsOf(pod *runtime.Pod, c *runtime.Container) error {
 }
 
 // RemovePod removes every container, every sandbox and the log directory of a pod
-// that has ended, for pods that are gone from the desired state. It fails,
-// removing nothing, while anything of the pod runs. The pod's directory is left
-// to [Manager.RemovePodDir].
+// that has ended and is no longer desired. It fails, removing nothing, while
+// anything of the pod runs. It leaves the pod's directory to
+// [Manager.RemovePodDir].
 func (m *Manager) RemovePod(ctx context.Context, uid types.UID) error {
 	if err := poddir.CheckName("pod UID", string(uid)); err != nil {
 		return fmt.Errorf("remove pod: %w", err)
@@ -285,8 +283,8 @@ func (m *Manager) leftOf(ctx context.Context, uid types.UID) (*runtime.Pod, erro
 	return m.view.ListPod(ctx, uid)
 }
 
-// RemoveStopped is RemovePod for a pod of which status shows all there is, so that it
-// takes no list.
+// RemoveStopped is RemovePod for a pod whose status shows everything that the runtime
+// has of it, which saves a list.
 func (m *Manager) RemoveStopped(ctx context.Context, status *runtime.PodStatus) error {
 	if err := poddir.CheckName("pod UID", string(status.UID)); err != nil {
 		return fmt.Errorf("remove pod: %w", err)
@@ -297,7 +295,7 @@ func (m *Manager) RemoveStopped(ctx context.Context, status *runtime.PodStatus) 
 	return m.removeLogs(ctx, status.UID)
 }
 
-// listedOf returns what a list would show of the pod.
+// listedOf returns the pod as a list would show it.
 func listedOf(status *runtime.PodStatus) *runtime.Pod {
 	pod := &runtime.Pod{UID: status.UID, Name: status.Name, Namespace: status.Namespace, Stamp: status.Stamp}
 	for _, s := range status.Sandboxes {
@@ -320,7 +318,7 @@ func (m *Manager) removeObjects(ctx context.Context, pod *runtime.Pod) error {
 	for _, c := range pod.Containers {
 		problems = append(problems, m.collect(ctx, pod, c))
 	}
-	// A sandbox takes its containers with it, kept ones too.
+	// Removing a sandbox also removes its containers, including any that had to stay.
 	if err := errors.Join(problems...); err != nil {
 		return err
 	}

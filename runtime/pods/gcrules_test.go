@@ -201,10 +201,10 @@ func TestGarbageCollectSandboxes(t *testing.T) {
 	})
 }
 
-// spec/cleanup.md SB1 to SB3, SB5, edge case 23: of a live pod both sandboxes stay, the
-// old one for its container and the new one for being the newest; the plan says so. Of
-// a pod that is gone only the empty one goes while the container of the other cannot be
-// removed, and the other in the same run as that.
+// spec/cleanup.md SB1 to SB3, SB5, edge case 23: both sandboxes of a live pod stay, the
+// old one for its container and the new one for being the newest; the plan says so.
+// Once the pod is gone, only the empty sandbox is removed while the other's container
+// cannot be removed; later the other one goes in the same run as its container.
 func TestGarbageCollectTwoSandboxes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
@@ -387,8 +387,8 @@ func reaping(t *testing.T, n int, o pods.ReaperOptions, opt ...func(*pods.Option
 }
 
 // TestReaperLeavesAbortedStarts: PE2, HI8: a container whose start was aborted is not the last
-// run of its name: the last run stays, with its log, and the other one is replaced by
-// whoever starts the next. Of a gone pod it goes as well.
+// run of its name: the last run stays, with its log, and the aborted one is replaced by
+// whatever starts the next. If the pod is gone, all of them are removed.
 func TestReaperLeavesAbortedStarts(t *testing.T) {
 	for want, gone := range map[string]bool{"2 3": false, "0 1 2 3": true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -404,8 +404,8 @@ func TestReaperLeavesAbortedStarts(t *testing.T) {
 }
 
 // spec/syncloop.md PE2, spec/runtime.md 19.6: after a death the older dead containers
-// of that name go, newest first; of a pod that is gone all. syncloop.md edge 29: an
-// unknown ID deletes nothing.
+// of that name are removed, newest first; if the pod is gone, all of them.
+// syncloop.md edge 29: an unknown ID deletes nothing.
 func TestReaperRemovesOlderDeadContainersOfTheName(t *testing.T) {
 	gone := func(types.UID) bool { return true }
 	for _, tc := range []struct {
@@ -457,8 +457,8 @@ func TestReaperQueue(t *testing.T) {
 	})
 }
 
-// spec/syncloop.md PE4, spec/runtime.md 19.3: how a container ended is kept first; if
-// that fails, it stays. A pod that comes back meanwhile keeps its containers.
+// spec/syncloop.md PE4, spec/runtime.md 19.3: how a container ended is stored first; if
+// that fails, the container stays. A pod that comes back meanwhile keeps its containers.
 func TestReaperKeepsUnrecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fails := errors.New("disk full")
@@ -490,7 +490,7 @@ func TestReaperKeepsUnrecorded(t *testing.T) {
 }
 
 // IN1, spec/cleanup.md HI12: 40 pods of which the runtime removes nothing delay the removal of
-// another pod's containers by seconds, and a run by no more than one of them.
+// another pod's containers by seconds, and a run by no more than the delay of one of them.
 func TestGarbageCollectHangsForManyPods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil, func(o *pods.Options) { o.MaxRuntimeWork = -1 })

@@ -12,29 +12,29 @@ import (
 )
 
 // gcRun is one collection. It removes one object after the other; a removal that takes
-// longer than most goes on beside the next ones, so that a runtime that hangs on some objects
-// delays no other (IN1).
+// unusually long continues alongside the next ones, so that a runtime that hangs on some
+// objects does not delay the others (IN1).
 type gcRun struct {
 	m      *Manager
 	policy *GCPolicy
 	choice sweep.Policy
 
-	// gonePods are those that counted as gone when their objects were chosen. Only the
-	// goroutine of the run uses it.
+	// gonePods are the pods that counted as gone when their objects were chosen. Only
+	// the run's goroutine uses it.
 	gonePods map[types.UID]bool
 
 	removals sync.WaitGroup
 	begun    timing.Batch // of the goroutine of the run
-	// turn is held while the policy is asked or told, which may wait for its owner: no
-	// mutex is held over that.
+	// turn is held while the policy's functions run. It is not a mutex because they
+	// may wait.
 	turn     chan struct{}
 	mu       sync.Mutex // of what follows
 	problems []error
-	// removed are the IDs of what went.
+	// removed are the IDs of the objects that were removed.
 	removed map[string]bool
 }
 
-// remove makes a removal that the policy permits, or begins it.
+// remove performs, or at least begins, a removal that the policy permits.
 func (r *gcRun) remove(ctx context.Context, a GCAction, do func(context.Context) error) {
 	if !a.Kept.IsZero() || !r.permits(a) {
 		return
@@ -47,7 +47,7 @@ func (r *gcRun) remove(ctx context.Context, a GCAction, do func(context.Context)
 	r.begun.Add(ctx, ended)
 }
 
-// makeOne makes one removal and tells the policy how it went, which may wait before it listens.
+// makeOne performs one removal and reports the outcome to the policy, in its turn.
 func (r *gcRun) makeOne(ctx context.Context, a GCAction, gone bool, do func(context.Context) error) {
 	made, err := r.removeHeld(ctx, a, gone, do)
 	if !made {
@@ -63,9 +63,9 @@ func (r *gcRun) makeOne(ctx context.Context, a GCAction, gone bool, do func(cont
 	r.removed[a.ID] = true
 }
 
-// removeHeld makes a removal. One that is made because its pod is gone holds the pod, and is not
-// made if the pod has come back (IN3). What a living pod no longer needs goes beside its life, so
-// it needs no hold, and no life that begins cuts it off.
+// removeHeld performs a removal. If the reason is that the pod is gone, it holds the pod, and
+// does nothing if the pod has come back (IN3). What a living pod no longer needs is removed
+// alongside its life: that takes no hold, and a life that begins does not cut it off.
 func (r *gcRun) removeHeld(ctx context.Context, a GCAction, gone bool, do func(context.Context) error) (made bool, err error) {
 	if gone && r.policy.Hold != nil {
 		held, release, ok := r.policy.Hold(ctx, a.PodUID, "remove "+a.kind())
@@ -90,14 +90,14 @@ func (r *gcRun) done(a GCAction, err error) {
 	r.policy.Done(a, err)
 }
 
-// chosenAsGone is the choice's question whether a pod is gone. It notes the answer.
+// chosenAsGone answers whether a pod is gone while objects are chosen, and notes the answer.
 func (r *gcRun) chosenAsGone(uid types.UID) bool {
 	gone := r.choice.Gone(uid)
 	r.gonePods[uid] = r.gonePods[uid] || gone
 	return gone
 }
 
-// gone returns the IDs of what went so far.
+// gone returns the IDs of the objects removed so far.
 func (r *gcRun) gone() map[string]bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"github.com/podwright/podwright/runtime/pods"
 )
 
-// TestCollectionWaitsForItsPolicy (IN1): a policy may wait, for its owner's next pass say, while
-// removals that it permitted go on: they end meanwhile, hold no lock, and are told one by one.
+// TestCollectionWaitsForItsPolicy (IN1): a policy may wait, for example for its owner's next pass, while
+// removals that it permitted continue. These end meanwhile, hold no lock, and are reported one by one.
 func TestCollectionWaitsForItsPolicy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, pod := crashing(t)

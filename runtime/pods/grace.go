@@ -37,7 +37,7 @@ type graceSources struct {
 }
 
 // terminationGrace returns the seconds that a container has to stop, its preStop hook
-// included: those of the first source that says so (spec/runtime.md 16.1).
+// included, from the first source that sets them (spec/runtime.md 16.1).
 func terminationGrace(from graceSources) int64 {
 	deletion, regular := from.recorded.DeletionGrace, from.recorded.TerminationGrace
 	if from.pod != nil {
@@ -65,9 +65,9 @@ func probeGrace(k actions.Kill) *int64 {
 	return nil
 }
 
-// stopTimeout returns what StopContainer gets of the seconds that are left of the
-// grace. atLeast is the minimum that is left. A sidecar that was started again while
-// its pod ends is killed at once (spec/runtime.md 16.2, 16.9).
+// stopTimeout returns the timeout for StopContainer, given the seconds that are left
+// of the grace. atLeast is what is left of the minimum. A sidecar that was started
+// again while its pod ends is killed at once (spec/runtime.md 16.2, 16.9).
 func stopTimeout(left, atLeast int64, restarted bool) int64 {
 	if restarted {
 		return 0
@@ -75,9 +75,9 @@ func stopTimeout(left, atLeast int64, restarted bool) int64 {
 	return max(left, atLeast)
 }
 
-// minimumLeft is what is left of the minimum for a container that was first told to
-// stop so long ago: whole seconds, at least one. A kill whose grace gets shorter is
-// thus not raised to the minimum again (spec/runtime.md 16.6).
+// minimumLeft returns what is left of the minimum for a container that was first
+// told to stop this long ago: whole seconds, at least one. A kill whose grace gets
+// shorter is thus not raised to the minimum again (spec/runtime.md 16.6).
 func minimumLeft(ago time.Duration) int64 {
 	left := minimumGrace*time.Second - ago
 	return max(int64((left+time.Second-1)/time.Second), 1)

@@ -12,20 +12,20 @@ import (
 )
 
 // Grants gives containers what the node has only once: CPUs of their own, devices, parts of
-// memory. A CPU manager, a device manager or a driver of resource claims is one; the engine has
-// none (spec/runtime.md 26).
+// memory. A CPU manager, a device manager or a driver of resource claims can implement it; the
+// engine has none of these (spec/runtime.md 26).
 //
-// It is called from many goroutines at once, for one pod from one at a time. Calls may block,
-// and must return soon after ctx ends. It must remember what it gave: after a crash of the agent
-// its containers still have it.
+// It is called from many goroutines at once, but never concurrently for one pod. Calls may
+// block, and must return soon after ctx ends. It must remember what it gave: after a crash of
+// the agent, containers still have it.
 type Grants interface {
 	// Grant returns what a container gets. It is called before the container is created, for
 	// each of its runs, and gives the same again until Release. An error keeps the container
 	// waiting and is shown to users.
 	Grant(ctx context.Context, pod *v1.Pod, container *v1.Container) (Grant, error)
-	// Release takes back what a pod's containers have. It is called once they have stopped
-	// for good, any number of times, also for pods that were given nothing. The engine may
-	// have been restarted since. While it fails, the pod is not gone, and it is called again.
+	// Release takes back what a pod's containers have. It is called once they have stopped for
+	// good, any number of times, even for pods that were given nothing, and perhaps by a
+	// restarted engine. While it fails, the pod does not count as gone, and it is called again.
 	Release(ctx context.Context, uid types.UID) error
 }
 
@@ -34,8 +34,8 @@ type Grant struct {
 	// CPUs and MemoryNodes bind the container to CPUs and NUMA nodes, as lists like "0-3,8".
 	// Empty: it is not bound.
 	CPUs, MemoryNodes string
-	// ExclusiveCPUs says that no other container uses the CPUs: then no CPU quota holds
-	// (spec/runtime.md 13).
+	// ExclusiveCPUs says that no other container uses the CPUs: the container then gets
+	// no CPU quota (spec/runtime.md 13).
 	ExclusiveCPUs bool
 	Devices       []GrantedDevice
 	// CDI are full names of devices of the Container Device Interface: vendor/class=name.
@@ -61,7 +61,7 @@ type GrantedMount struct {
 	ReadOnly                bool
 }
 
-// check reports what a runtime could not be given.
+// check reports what cannot be passed to a runtime.
 func (g Grant) check() error {
 	var problems []error
 	paths := func(what, host, container string) {

@@ -27,9 +27,9 @@ func (h *holder) hold(ctx context.Context, _ types.UID, _ string) (context.Conte
 	return ctx, func() { h.now--; h.released++ }, true
 }
 
-// TestCollectionHoldsGonePods (IN3): containers and sandboxes that go because their pod is gone are
-// removed under a hold, and not at all while a life of the pod is under way. What a living
-// pod no longer needs goes all the same.
+// TestCollectionHoldsGonePods (IN3): containers and sandboxes that are removed because their pod is
+// gone are removed under a hold, and not at all while a life of the pod is under way. What a living
+// pod no longer needs is removed all the same.
 func TestCollectionHoldsGonePods(t *testing.T) {
 	for _, refuses := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -59,7 +59,7 @@ func TestCollectionHoldsGonePods(t *testing.T) {
 			if err != nil || len(report.Containers) != want || len(report.Sandboxes) != want {
 				t.Errorf("refused %v: %+v, %v", refuses, report, err)
 			}
-			// What a living pod no longer needs goes without a hold, which a new life would cut.
+			// What a living pod no longer needs is removed without a hold, which a new life would cut short.
 			if during != 2*want || h.now != 0 || h.released != 2*want {
 				t.Errorf("%d holds during the removals, %d released, %d left", during, h.released, h.now)
 			}
@@ -71,7 +71,7 @@ func TestCollectionHoldsGonePods(t *testing.T) {
 }
 
 // TestReturnedPodKeepsWhatWasChosen (IN3): what a collection chose because its pod was gone stays
-// if the pod comes back before the removal, whether or not its life is under way.
+// if the pod comes back before the removal, whether its life is under way or not.
 func TestReturnedPodKeepsWhatWasChosen(t *testing.T) {
 	for _, refuses := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -71,7 +71,7 @@ func (m *Manager) runHookWithin(ctx context.Context, limit time.Duration, h hook
 	return func() { <-done }, err
 }
 
-// podAddress returns the address under which the node reaches a pod: that of its newest
+// podAddress returns the address at which the node reaches a pod: that of its newest
 // sandbox, or the node's if the sandbox is on the node's network. It asks the runtime,
 // because a kill may know nothing of the pod but the IDs of its containers.
 func (m *Manager) podAddress(ctx context.Context, uid types.UID) (address string, hostNetwork bool, err error) {

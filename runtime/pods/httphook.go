@@ -47,9 +47,9 @@ func (m *Manager) httpHook(ctx context.Context, h hook) error {
 	return nil
 }
 
-// hookTarget returns the host of an httpGet hook, and what the connection to it is for. The
-// pod's sandbox says whether the pod is on the node's network: a kill may know nothing else
-// of the pod. One that cannot be read is not (15.4).
+// hookTarget returns the host of an httpGet hook, and what the connection is for. The pod's
+// sandbox says whether the pod is on the node's network, because a kill may know nothing
+// else of the pod. A pod whose sandbox cannot be read counts as not being on it (15.4).
 func (m *Manager) hookTarget(ctx context.Context, h hook) (host string, call outbound.Call, err error) {
 	named := outbound.Named(h.handler.HTTPGet.Host, h.podIP)
 	call = outbound.Call{UID: h.podUID, Host: named}
@@ -64,7 +64,7 @@ func (m *Manager) hookTarget(ctx context.Context, h hook) (host string, call out
 	return named, call, nil
 }
 
-// isPlainAnswer reports an error that says that a TLS handshake was answered in
+// isPlainAnswer reports whether err means that a TLS handshake was answered in
 // plain HTTP.
 func isPlainAnswer(err error) bool {
 	var header tls.RecordHeaderError
@@ -87,7 +87,7 @@ func hookURL(get *v1.HTTPGetAction, ports []v1.ContainerPort, host string) (*url
 	}
 	address, err := url.Parse(get.Path)
 	if err != nil {
-		// Text that is no URL is used as the path, unchanged.
+		// Text that is not a URL is used as the path, unchanged.
 		address = &url.URL{Path: get.Path}
 	}
 	if !strings.HasPrefix(address.Path, "/") {
@@ -152,8 +152,8 @@ func (m *Manager) sendHook(ctx context.Context, get *v1.HTTPGetAction, call outb
 	return response.Body.Close()
 }
 
-// refusal is why the node did not connect for a hook, for the hook's event: unlike other
-// errors it can hold nothing secret. Empty if that is not what failed.
+// refusal returns why the node refused to connect for a hook, for the hook's event:
+// unlike other errors it cannot contain a secret. It is empty if something else failed.
 func refusal(err error) string {
 	var refused *outbound.Refused
 	if !errors.As(err, &refused) {

@@ -10,34 +10,34 @@ import (
 	"github.com/podwright/podwright/runtime/pods/internal/credentials"
 )
 
-// ImageCredentials knows credentials of registries that are in no secret and no file: of a
-// cloud's identity service, or of credential plugins (spec/runtime.md 10.6).
+// ImageCredentials supplies registry credentials that are in no secret and no file: those
+// of a cloud's identity service, or of credential plugins (spec/runtime.md 10.6).
 type ImageCredentials interface {
-	// Credentials returns what a registry may be shown for an image, best first; none is no
-	// error. It is called when a pod's credentials matter: before a pull, and to decide
-	// whether a pod may use an image that is there. It is called from many goroutines at once,
-	// may block for 70 s at most, and must return soon after ctx ends; it should keep what it has
-	// found. The pod is only read. After an error the image is pulled with what was returned
-	// beside it and with the other credentials; the error is shown in an event and must not quote
-	// what is secret.
+	// Credentials returns the credentials that may be sent to a registry for an image, best
+	// first; having none is not an error. It is called when a pod's credentials matter: before a
+	// pull, and to decide whether a pod may use an image that is present. It is called from many
+	// goroutines at once, may block for 70 s at most, and must return soon after ctx ends; it
+	// should cache what it has found. It must not change the pod. After an error the image is
+	// pulled with what was returned along with it and with the other credentials; the error is
+	// shown in an event and must not quote secrets.
 	Credentials(ctx context.Context, pod *v1.Pod, image string) ([]ImageCredential, error)
 }
 
 // ImageCredential is one credential for a registry.
 type ImageCredential struct {
 	Username, Password string
-	// ServiceAccount is the UID of the pod's service account if the credential is that
-	// account's: then other pods may use the image only once they have shown credentials of
-	// their own (spec/runtime.md 9.9). Empty: it is the node's, and all pods may.
+	// ServiceAccount is the UID of the pod's service account if the credential belongs to it:
+	// other pods may then use the image only once they have shown credentials of their own
+	// (spec/runtime.md 9.9). Empty: the credential is the node's, and all pods may use the image.
 	ServiceAccount types.UID
 }
 
-// accountPrefix tells a service account from a secret in records of pulls: no secret has a colon
-// in its name.
+// accountPrefix marks a service account, as opposed to a secret, in records of pulls: no secret
+// has a colon in its name.
 const accountPrefix = "serviceaccount:"
 
-// moreCredentials asks for credentials beside those of secrets and files. A source that fails
-// raises an event, and the pod looks again soon (IN15).
+// moreCredentials asks for credentials besides those of secrets and files. If the source
+// fails, it raises an event, and the pod tries again soon (IN15).
 func (s *podSync) moreCredentials(ctx context.Context, image string) []credentials.Credential {
 	source := s.m.options.ImagePull.Credentials
 	if source == nil {

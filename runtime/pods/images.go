@@ -25,8 +25,8 @@ import (
 // value is useful.
 type ImagePullOptions struct {
 	// Rate bounds how many pulls begin per second; a pull above it fails and is
-	// delayed like any that failed. 0: no limit. Burst is how many may begin at
-	// once; 0 means 10 (spec/runtime.md 9.5).
+	// delayed like any failed pull. 0: no limit. Burst is how many may begin at once;
+	// 0 means 10 (spec/runtime.md 9.5).
 	Rate  float64
 	Burst int
 	// CredentialsDir is a folder with the node's own registry credentials, in a
@@ -34,15 +34,14 @@ type ImagePullOptions struct {
 	// Empty: the node has none. Home folders are never
 	// read (spec/runtime.md 10.5).
 	CredentialsDir string
-	// Credentials knows more credentials, tried after those of secrets and of
+	// Credentials supplies more credentials, tried after those of secrets and of
 	// CredentialsDir. Nil: there are none (spec/runtime.md 10.6).
 	Credentials ImageCredentials
-	// Verify says for which images that are present a pod must have credentials
-	// that pulled them before; without, it pulls them itself (spec/runtime.md
-	// 9.9), in the words of the kubelet's configuration: NeverVerify,
-	// NeverVerifyPreloadedImages (only images that the engine pulled),
-	// NeverVerifyAllowlistedImages (all but those of Exempt) or AlwaysVerify.
-	// Empty: NeverVerifyPreloadedImages.
+	// Verify says which present images a pod may use only with credentials that pulled
+	// them before; without them it pulls the image itself (spec/runtime.md 9.9). The
+	// values are the kubelet's: NeverVerify, NeverVerifyPreloadedImages (only images
+	// that the engine pulled are verified), NeverVerifyAllowlistedImages (all but
+	// those of Exempt) or AlwaysVerify. Empty: NeverVerifyPreloadedImages.
 	Verify string
 	// Exempt are the repositories of NeverVerifyAllowlistedImages: names without tag
 	// and digest, "docker.io/library/x" for "x", or prefixes that end with "/*".
@@ -109,8 +108,8 @@ func (st *starting) pull(ctx context.Context) (images.Image, *startFailure) {
 	return image, f
 }
 
-// pullFailure is the failed start of a container whose image is missing. A pod whose pull
-// secrets or credentials could not be read looks again soon: with them its pull does not wait (IN15).
+// pullFailure is the failed start of a container whose image is missing. A pod whose pull secrets or
+// credentials could not be read tries again soon: once it has them, its pull is not delayed (IN15).
 func (st *starting) pullFailure(err error) *startFailure {
 	f := &startFailure{name: st.spec.Name, reason: images.ErrImagePull, message: err.Error(), err: err}
 	var e *images.Error
@@ -182,7 +181,7 @@ func (p Pull) String() string {
 	return text
 }
 
-// Pulling returns what the pod's containers wait for right now, sorted by
+// Pulling returns the pulls that the pod's containers wait for right now, sorted by
 // container. It does not block.
 func (m *Manager) Pulling(uid types.UID) []Pull {
 	var out []Pull

@@ -17,7 +17,7 @@ import (
 )
 
 // pullImageVolumes makes the images of image volumes present, once per sync and
-// before any start (spec/runtime.md 9.10). A failure keeps the containers that
+// before any start (spec/runtime.md 9.10). A failure holds back the containers that
 // mount the volume.
 func (s *podSync) pullImageVolumes(ctx context.Context) {
 	for i := range s.pod.Spec.Volumes {
@@ -49,9 +49,9 @@ type imageVolumeError struct{ error }
 // Unwrap returns the puller's error.
 func (e imageVolumeError) Unwrap() error { return e.error }
 
-// volumeFailure holds a container if one of its volumes is not ready, before anything
-// is pulled for it. A missing image of a volume shows the same reasons as a missing
-// image of the container.
+// volumeFailure holds back a container if one of its volumes is not ready, before
+// anything is pulled for it. A missing image of a volume shows the same reasons as a
+// missing image of the container.
 func (st *starting) volumeFailure(ctx context.Context) *startFailure {
 	for _, vm := range st.spec.VolumeMounts {
 		err := st.volumes.failed[vm.Name]
@@ -70,7 +70,7 @@ func (st *starting) volumeFailure(ctx context.Context) *startFailure {
 	return nil
 }
 
-// volumeImage says to the runtime which image a volume is: ref, and what the pod calls it.
+// volumeImage tells the runtime which image a volume is: ref, and the pod's own name for it.
 func (st *starting) volumeImage(volume, ref string) *runtimeapi.ImageSpec {
 	out := &runtimeapi.ImageSpec{Image: ref, UserSpecifiedImage: ref, Annotations: st.pod.Annotations}
 	for _, v := range st.pod.Spec.Volumes {
@@ -91,10 +91,10 @@ type imageVolumeProblem struct {
 func (p *imageVolumeProblem) Error() string { return p.text }
 func (p *imageVolumeProblem) Unwrap() error { return p.cause }
 
-// aboutImageVolumes completes the error of a container with image volumes that cannot be
-// created (RT7): it names images and volumes as the pod does, a sub-path that the image lacks
-// where the runtime quotes it, and otherwise a likely cause: runtimes do not announce whether
-// they can mount images.
+// aboutImageVolumes completes the error for a container with image volumes that cannot be
+// created (RT7). It names images and volumes as the pod does, and the sub-path that the image
+// lacks if the runtime quotes it. Otherwise it adds a likely cause, because runtimes do not
+// announce whether they can mount images.
 func (st *starting) aboutImageVolumes(config *runtimeapi.ContainerConfig, err error) error {
 	text, hint := err.Error(), ""
 	for _, vm := range st.spec.VolumeMounts {
@@ -115,7 +115,7 @@ func (st *starting) aboutImageVolumes(config *runtimeapi.ContainerConfig, err er
 	}
 	switch cri.Class(err) {
 	case runtime.ErrDeadline, runtime.ErrCanceled, runtime.ErrUnavailable, runtime.ErrAlreadyExists, runtime.ErrExhausted:
-		return err // no matter of volumes
+		return err // not about volumes
 	}
 	if hint == "" {
 		return err

@@ -13,15 +13,15 @@ const (
 	interruptedMax = 5 * time.Minute
 )
 
-// FinishRemovals goes on with removals of volumes that were cut off: by the end of an earlier
+// FinishRemovals finishes removals of volumes that were cut off: by the end of an earlier
 // process, and from now on by the end of their context (IN12). What is left of them is out of
-// the way of every pod. It returns nil when ctx ends, after the present slice.
+// the way of every pod. It returns nil when ctx ends, after the current slice.
 func (m *Manager) FinishRemovals(ctx context.Context) error {
 	timer := m.options.Clock.NewTimer(interruptedMax)
 	defer timer.Stop()
 	var pause time.Duration
 	for {
-		var again <-chan time.Time // nothing is left: signals alone
+		var again <-chan time.Time // nothing is left: wait only for signals
 		err := m.dirs.EmptyTrash(ctx)
 		switch {
 		case ctx.Err() != nil:
@@ -43,7 +43,7 @@ func (m *Manager) FinishRemovals(ctx context.Context) error {
 	}
 }
 
-// noteInterrupted has FinishRemovals look for what a removal left whose context has ended.
+// noteInterrupted makes FinishRemovals look for leftovers of a removal whose context has ended.
 func (m *Manager) noteInterrupted(ctx context.Context) {
 	if ctx.Err() == nil {
 		return

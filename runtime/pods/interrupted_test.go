@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// cutAfter is a context that ends when it has been asked so often.
+// cutAfter is a context that ends once it has been asked this often.
 type cutAfter struct {
 	context.Context
 	left int
@@ -37,8 +37,8 @@ func finishing(t *testing.T, w *world) {
 	})
 }
 
-// TestCutRemovalIsFinished (IN12): a removal that is cut off in a big volume has taken it away
-// from the pod, and what is left goes without another call.
+// TestCutRemovalIsFinished (IN12): a removal that is cut off in a big volume has already taken
+// the volume away from the pod, and the rest is removed without another call.
 func TestCutRemovalIsFinished(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)

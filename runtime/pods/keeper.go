@@ -13,7 +13,7 @@ import (
 	"github.com/podwright/podwright/runtime/pods/internal/meta"
 )
 
-// keeperPeriod is how often a sidecar that waits for its turn to stop is looked at.
+// keeperPeriod is how often a sidecar that waits for its turn to stop is checked.
 const keeperPeriod = time.Second
 
 // keeper keeps a sidecar up while its pod ends, for as long as an app container
@@ -56,7 +56,7 @@ func (m *Manager) keepSidecars(k podKill, status *runtime.PodStatus, targets []*
 		pod := k.pod.DeepCopy()
 		c := &pod.Spec.InitContainers[t.index]
 		c.Lifecycle = nil
-		// It ran a moment ago: its image is here.
+		// It ran a moment ago, so its image is present.
 		c.ImagePullPolicy = v1.PullIfNotPresent
 		own := *status
 		t.keeper = &keeper{m: m, pod: pod, index: t.index, status: &own, apps: apps, kill: kill, id: t.id}
@@ -116,7 +116,7 @@ func (k *keeper) ended(ctx context.Context) bool {
 	return true
 }
 
-// restart starts the sidecar again. If it cannot start, the next look tries again.
+// restart starts the sidecar again. If it cannot start, the next check tries again.
 func (k *keeper) restart(ctx context.Context) {
 	if len(k.status.Sandboxes) == 0 || !k.needed() {
 		return

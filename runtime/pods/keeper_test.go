@@ -69,8 +69,8 @@ func killWhile(w *world, pod *v1.Pod, status *runtime.PodStatus, override *int64
 }
 
 // spec/runtime.md 16.9: a sidecar that exits while its pod ends is started again
-// until its turn has come, without hooks and with its back-off, and then killed
-// without ado.
+// until its turn has come, without hooks and with its back-off, and then killed at
+// once.
 func TestSidecarKeptUp(t *testing.T) {
 	for name, given := range map[string]bool{"status given": true, "status read": false} {
 		t.Run(name, func(t *testing.T) {

@@ -64,12 +64,12 @@ func (m *Manager) KillRuntimePod(ctx context.Context, pod *runtime.Pod, graceOve
 }
 
 // listPatience is how long KillListed waits for a list. A runtime that does not describe a pod may
-// never answer this call, and the pod's worker must see when it is well again (IN1).
+// never answer this call either, and the pod's worker must notice when the runtime recovers (IN1).
 const listPatience = 30 * time.Second
 
-// KillListed is KillPod for a pod that the runtime lists and does not describe: it returns nil
-// once every stop was taken, without another look. Sidecars stop in their turn, and one that
-// ends before it is not started again.
+// KillListed is KillPod for a pod that the runtime lists but does not describe: it returns nil
+// once every stop has succeeded, without checking again. Sidecars stop in their turn; one that
+// ends earlier is not started again.
 func (m *Manager) KillListed(ctx context.Context, pod *v1.Pod, graceOverride *int64) error {
 	limited, cancel := timing.WithTimeout(ctx, m.options.Clock, listPatience)
 	listed, err := m.view.ListPod(limited, pod.UID)
@@ -83,7 +83,7 @@ func (m *Manager) KillListed(ctx context.Context, pod *v1.Pod, graceOverride *in
 	return m.kill(ctx, killOfListed(pod, listed), graceOverride)
 }
 
-// podKill is what there is to stop of a pod.
+// podKill is what has to be stopped of a pod.
 type podKill struct {
 	uid       types.UID
 	name      string
@@ -146,8 +146,8 @@ func killOfListed(pod *v1.Pod, listed *runtime.Pod) podKill {
 	return k
 }
 
-// killAndCheck kills and then looks whether anything still runs
-// (spec/runtime.md 16.8).
+// killAndCheck kills and then checks whether anything still runs (spec/runtime.md
+// 16.8).
 func (m *Manager) killAndCheck(ctx context.Context, k podKill, override *int64) error {
 	if err := m.kill(ctx, k, override); err != nil {
 		if k.pod != nil && ctx.Err() == nil {
@@ -171,8 +171,8 @@ func (m *Manager) killAndCheck(ctx context.Context, k podKill, override *int64) 
 	return nil
 }
 
-// settling are the waits between looks at what a kill has left. Runtimes may answer a
-// stop some moments before they have noted the end: containerd 2 does that for the
+// settling are the pauses between checks for what a kill has left running. A runtime
+// may answer a stop a moment before it records the end: containerd 2 does so for the
 // sandbox of a pod on the node's network.
 var settling = [...]time.Duration{10 * time.Millisecond, 40 * time.Millisecond, 200 * time.Millisecond}
 
@@ -209,7 +209,7 @@ func (m *Manager) stillRunning(ctx context.Context, uid types.UID) (out []string
 	return out, nil
 }
 
-// kill stops all containers at once, sidecars in their turn, and then every
+// kill stops all containers concurrently, sidecars in their turn, and then every
 // sandbox, even if a container would not stop (spec/runtime.md 16.4, 16.5).
 func (m *Manager) kill(ctx context.Context, k podKill, override *int64) error {
 	targets := make([]*target, len(k.containers))
@@ -234,7 +234,7 @@ func (m *Manager) kill(ctx context.Context, k podKill, override *int64) error {
 	return ctx.Err()
 }
 
-// stopAll stops containers at once, sidecars in their turn, and returns what went wrong with each.
+// stopAll stops containers concurrently, sidecars in their turn, and returns what went wrong with each.
 func (m *Manager) stopAll(ctx context.Context, targets []*target) []error {
 	problems := make([]error, len(targets))
 	var wg sync.WaitGroup

@@ -325,8 +325,8 @@ func (l *late) ListPodSandbox(ctx context.Context, f *runtimeapi.PodSandboxFilte
 	return list, err
 }
 
-// spec/runtime.md 16.8: a runtime that notes the end of a sandbox some moments after its
-// answer is given these moments, and no more.
+// spec/runtime.md 16.8: a runtime that records the end of a sandbox some moments after
+// its answer is given this time, and no more.
 func TestKillWaitsForTheRuntimeToNoteTheEnd(t *testing.T) {
 	for lag, ok := range map[time.Duration]bool{time.Millisecond: true, 200 * time.Millisecond: true, 2 * second: false} {
 		synctest.Test(t, func(t *testing.T) {

@@ -24,8 +24,8 @@ func wordy(p *v1.Pod) {
 	}
 }
 
-// TestListsHaveRoomForEveryPod is 2.10: what one pod has the runtime keep leaves room in its lists,
-// which are one message for all pods.
+// TestListsHaveRoomForEveryPod is 2.10: what the runtime keeps for one pod leaves room in its
+// lists, which are one message for all pods.
 func TestListsHaveRoomForEveryPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)

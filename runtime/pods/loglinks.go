@@ -17,19 +17,19 @@ import (
 )
 
 const (
-	// maxLinkBase is what is left of a file name before ".log".
+	// maxLinkBase is the room in a file name before ".log".
 	maxLinkBase = 251
 	linkSuffix  = ".log"
 )
 
-// linkName is what a container's link is called (spec/runtime.md 18.2).
+// linkName returns the name of a container's link (spec/runtime.md 18.2).
 func linkName(pod, namespace, container, id string) string {
 	base := pod + "_" + namespace + "_" + container + "-" + id
 	return base[:min(len(base), maxLinkBase)] + linkSuffix
 }
 
-// linkLog makes the link to a started container's log, if the log exists. A
-// failure is logged only: the container does not depend on it.
+// linkLog makes the link to a started container's log, if the log exists. A failure
+// is only logged, because the container does not depend on the link.
 func (m *Manager) linkLog(pod *v1.Pod, container, id, log string) {
 	if m.options.LinkDir == "" {
 		return
@@ -136,7 +136,7 @@ func (m *Manager) sweepLinks(listed []*runtimeapi.Container) error {
 }
 
 // liveLinks are the names of the links of all containers that have not exited. The
-// whole name is compared, as a long one has lost a part of the container's ID.
+// whole name is compared, because a long one has lost a part of the container's ID.
 func liveLinks(listed []*runtimeapi.Container) map[string]bool {
 	names := map[string]bool{}
 	for _, c := range listed {

@@ -63,7 +63,7 @@ func (p *LogRotation) complete() error {
 
 // LogRotator keeps the logs of running containers small. Make one with
 // [Manager.NewLogRotator] and run it once; it rotates one log after the other, and goes on
-// beside a runtime that does not answer for some (IN1).
+// if the runtime does not answer for some of them (IN1).
 type LogRotator struct {
 	manager *Manager
 	policy  LogRotation
@@ -73,7 +73,7 @@ type LogRotator struct {
 
 	mu sync.Mutex
 	// logless has the running containers that still had no log after reopening, and
-	// when to reopen again: some runtimes name a log and write none.
+	// when to reopen again: some runtimes name a log but write none.
 	logless map[string]time.Time
 	// rotating are the containers whose log is being reopened or rotated.
 	rotating map[string]bool
@@ -92,8 +92,8 @@ func (m *Manager) NewLogRotator(policy LogRotation, running func(ctx context.Con
 	return &LogRotator{manager: m, policy: policy, running: running, logless: map[string]time.Time{}, rotating: map[string]bool{}}, nil
 }
 
-// Run looks at the logs every period until ctx ends, and returns nil then.
-// Problems are logged; the next look tries again.
+// Run checks the logs every period until ctx ends, and returns nil then. Problems
+// are logged; the next check tries again.
 func (r *LogRotator) Run(ctx context.Context) error {
 	if r.policy.MaxSize < 0 {
 		<-ctx.Done()
@@ -114,17 +114,17 @@ func (r *LogRotator) Run(ctx context.Context) error {
 	}
 }
 
-// Rotate looks once at the log of every running container and rotates what is too
-// large. If a log is missing because an agent ended between rename and reopening, the
-// runtime reopens it. Pods without a running container are skipped, and so are logs that an
-// earlier look is still at. The error joins all failures; one failure or hanging call does not
-// stop the other logs. It must not be called by two goroutines at once.
+// Rotate checks the log of every running container once and rotates what is too large. If a
+// log is missing because an agent ended between rename and reopening, the runtime reopens it.
+// Pods without a running container are skipped, and so are logs that an earlier check is still
+// working on. The error joins all failures; one failure or hanging call does not stop the
+// other logs. It must not be called by two goroutines at once.
 func (r *LogRotator) Rotate(ctx context.Context) error {
 	look, err := r.begin(ctx)
 	return look.end(err)
 }
 
-// logLook is one look at all logs. What is due has a goroutine per log.
+// logLook is one check of all logs. Each log that is due has a goroutine.
 type logLook struct {
 	logs     sync.WaitGroup
 	mu       sync.Mutex
@@ -146,8 +146,8 @@ func (l *logLook) end(err error) error {
 	return errors.Join(append(l.problems, err)...)
 }
 
-// begin looks at all logs and begins what is due, one after the other. What takes long goes on
-// beside the next ones.
+// begin checks all logs and begins what is due, one after the other. What takes long continues
+// alongside the next ones.
 func (r *LogRotator) begin(ctx context.Context) (*logLook, error) {
 	look := &logLook{}
 	pods, err := r.running(ctx)
@@ -195,7 +195,7 @@ func ofLog(pod *runtime.PodStatus, c *runtime.ContainerStatus, err error) error 
 	return fmt.Errorf("log of container %s of pod %s_%s(%s): %w", c.Name, pod.Name, pod.Namespace, pod.UID, err)
 }
 
-// takeLogless returns the containers without a log. Those that still run are noted again.
+// takeLogless returns the containers without a log. Those that still run will be noted again.
 func (r *LogRotator) takeLogless() map[string]time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -204,9 +204,9 @@ func (r *LogRotator) takeLogless() map[string]time.Time {
 	return last
 }
 
-// claim reports whether something is due for a log, and takes the log for this look then. retry
-// is when a missing one is asked for again. It mostly is one system call: whatever then acts on the log
-// begins with a look that follows no link.
+// claim reports whether something is due for a log, and then reserves the log for this check. retry is
+// when to ask for a missing log again. Mostly this is one system call, which may follow links: whatever
+// then acts on the log checks it again without following any.
 func (r *LogRotator) claim(l containerLog, c *runtime.ContainerStatus, retry time.Time) (due bool, err error) {
 	info, err := os.Lstat(filepath.Join(r.manager.options.LogDir, l.path()))
 	r.mu.Lock()
@@ -246,12 +246,12 @@ func (m *Manager) logPath(pod *runtime.PodStatus, c *runtime.ContainerStatus) (c
 		poddir.CheckName("log directory", l.pod) != nil || poddir.CheckName("container name", l.container) != nil {
 		return l, false
 	}
-	// The runtime names the log it writes: none, or one in another place, if the
-	// configuration was another one when the container was made.
+	// The runtime reports which log it writes: none, or one in another place, if the
+	// configuration was different when the container was made.
 	return l, filepath.Clean(c.LogPath) == filepath.Join(m.options.LogDir, l.pod, l.container, l.file)
 }
 
-// bringUp has a missing log made, and rotates one that is too large.
+// bringUp makes the runtime create a missing log, and rotates one that is too large.
 func (r *LogRotator) bringUp(ctx context.Context, l containerLog, c *runtime.ContainerStatus) error {
 	defer func() {
 		r.mu.Lock()
@@ -323,8 +323,8 @@ func (r *LogRotator) reopen(ctx context.Context, id string) error {
 	return r.manager.runtime.ReopenContainerLog(ctx, id)
 }
 
-// gone drops the error of a container that ended meanwhile: its log has its name
-// back and grows no more. A log that its runtime does not write grows no more either.
+// gone drops the error of a container that ended meanwhile: its log has its name back
+// and no longer grows. Neither does a log that the runtime does not write.
 func gone(err error) error {
 	switch cri.Class(err) {
 	case runtime.ErrNotFound, runtime.ErrFailedPrecondition, runtime.ErrNoLog:
@@ -333,7 +333,7 @@ func gone(err error) error {
 	return err
 }
 
-// listed reads what runs from the runtime. Lists do not say where logs are: the usual
+// listed asks the runtime what runs. Lists do not say where logs are, so the usual
 // places are assumed.
 func (m *Manager) listed(ctx context.Context) ([]*runtime.PodStatus, error) {
 	pods, err := m.view.ListPods(ctx)

@@ -240,8 +240,8 @@ func TestReopenFails(t *testing.T) {
 	}
 }
 
-// spec/runtime.md 18.4: only containers that run are looked at; without one nothing
-// is read, and a container that ends meanwhile is no fault.
+// spec/runtime.md 18.4: only running containers are checked; without one nothing is
+// read, and a container that ends meanwhile is not an error.
 func TestLogsOfTheDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := logging(t)
@@ -324,9 +324,9 @@ func TestPlantedLogLinks(t *testing.T) {
 	}
 }
 
-// IN1: a runtime that does not reopen the logs of a crowd, and heeds no context, delays the
-// rotation of another log by moments, is asked once for each, and asked again when it has
-// answered.
+// IN1: a runtime that does not reopen the logs of many containers, and heeds no context,
+// delays the rotation of another log by moments, is asked once for each, and asked again
+// once it has answered.
 func TestHungLogsDelayNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := logging(t)

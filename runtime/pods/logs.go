@@ -31,16 +31,16 @@ func (m *Manager) makeLogDir(use func(dir int) error, elements ...string) error 
 	return nil
 }
 
-// makeLogFolder makes the folder of a container's logs and removes what has the name of
-// the log and is no file: a container put it there, and the runtime would write
-// through it.
+// makeLogFolder makes the folder of a container's logs and removes anything with the
+// log's name that is not a regular file: a container put it there, and the runtime
+// would write through it.
 func (m *Manager) makeLogFolder(pod, container, log string) error {
 	return m.makeLogDir(func(dir int) error { return poddir.RemoveIrregular(dir, log) }, pod, container)
 }
 
 // nextLog returns the number of a container's next log file: one more than that of the
-// latest run that the files tell of, 0 if they tell of none or cannot be read. A runtime
-// may make an empty file for a container that it never runs (RT4).
+// latest run that the files show, 0 if they show none or cannot be read. A runtime may
+// make an empty file for a container that it never runs (RT4).
 func (m *Manager) nextLog(pod, container string) int {
 	dir, err := poddir.OpenDir(m.options.LogDir, pod, container)
 	if err != nil {
@@ -97,8 +97,8 @@ func logFolder(namespace, name string, uid types.UID) string {
 var bareUID = regexp.MustCompile(`^(?:[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$`)
 
 // uidOfLogDir takes the UID out of a log directory's name: what follows the last
-// underscore, as names may contain underscores of their own, or in the older form
-// the whole name (spec/cleanup.md LG1). Other names have no UID.
+// underscore, because names may contain underscores of their own, or in the older
+// form the whole name (spec/cleanup.md LG1). Other names have no UID.
 func uidOfLogDir(e fs.DirEntry) (types.UID, bool) {
 	name := e.Name()
 	if !e.IsDir() || poddir.CheckName("log directory", name) != nil {
@@ -117,8 +117,8 @@ func uidOfLogDir(e fs.DirEntry) (types.UID, bool) {
 var ErrContainersLeft = errors.New("the runtime still has containers of the pod")
 
 // RemoveLogs removes a pod's log directory (spec/cleanup.md LG1). It fails while the runtime has
-// containers of the pod, whose ends may not be stored: [Manager.RemovePod] removes both. A missing
-// directory is success.
+// containers of the pod, because their ends may not be stored: [Manager.RemovePod] removes both.
+// It succeeds if there is no directory.
 func (m *Manager) RemoveLogs(ctx context.Context, uid types.UID) error {
 	pod, err := m.leftOf(ctx, uid)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 
 // Machine is what configurations need to know about the machine.
 type Machine struct {
-	// MemoryCapacity and SwapCapacity in bytes; 0: unknown, none.
+	// MemoryCapacity and SwapCapacity in bytes; 0: unknown or none.
 	MemoryCapacity, SwapCapacity int64
 	// PageSize of memory in bytes. 0 means 4096.
 	PageSize int64
@@ -34,8 +34,8 @@ type Machine struct {
 	// SubUIDs and SubGIDs are the texts of /etc/subuid and /etc/subgid: which user may give
 	// which IDs to user namespaces.
 	SubUIDs, SubGIDs string
-	// MaskedPaths are files of this machine's hardware that containers must not
-	// see, beside those that are the same everywhere.
+	// MaskedPaths are files of this machine's hardware that containers must not see,
+	// besides those that are the same everywhere.
 	MaskedPaths []string
 }
 
@@ -56,7 +56,7 @@ func ExamineMachine() Machine {
 	subGIDs, _ := os.ReadFile("/etc/subgid")
 	m.SubUIDs, m.SubGIDs = string(subUIDs), string(subGIDs)
 	m.CgroupV2 = exists("/sys/fs/cgroup/cgroup.controllers")
-	// The root group of version 2 has no such file, the slices below it have.
+	// The root group of version 2 has no such file; the slices below it have one.
 	swapFiles := []string{"/sys/fs/cgroup/memory/memory.memsw.limit_in_bytes"}
 	if m.CgroupV2 {
 		swapFiles, _ = filepath.Glob("/sys/fs/cgroup/*/memory.swap.max")

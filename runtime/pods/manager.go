@@ -46,11 +46,11 @@ type Manager struct {
 	metrics          metrics
 	doing            doing
 	refreshes        refreshes
-	// interrupted has FinishRemovals look.
+	// interrupted wakes FinishRemovals.
 	interrupted chan struct{}
 	// selinux is true if the machine labels files.
 	selinux bool
-	// dnsMissing logs that there is no cluster DNS.
+	// dnsMissing logs once that there is no cluster DNS.
 	dnsMissing sync.Once
 
 	// mu guards what follows. It is never held during a call.
@@ -59,13 +59,13 @@ type Manager struct {
 	random  *rand.Rand
 	// waiting has the latest start failures.
 	waiting reasons
-	// holds has, by pod, until when a pod that was reset must not start containers.
+	// holds says, by pod, until when a pod that was reset must not start containers.
 	holds map[types.UID]time.Time
 	// attempts has the failed starts and sandboxes in a row, by pod.
 	attempts map[types.UID]*attempts
 	// mounted has the volumes made ready, by pod and name.
 	mounted map[types.UID]map[string]MountedVolume
-	// stopping has what was done to containers that are being stopped.
+	// stopping records what was done to containers that are being stopped.
 	stopping stopNotes
 	// stopped are the sandboxes that kills have stopped, with their pods, until these are
 	// forgotten or the sandbox is removed.
@@ -75,8 +75,8 @@ type Manager struct {
 	killSerial uint64
 }
 
-// New returns a manager for one runtime. It makes no call; it reads from disk which
-// user IDs pods have. Its error joins all problems of o.
+// New returns a manager for one runtime. It does not call the runtime; it reads
+// from disk which user IDs pods have. Its error joins all problems of o.
 func New(rt cri.RuntimeService, imageService cri.ImageService, o Options) (*Manager, error) {
 	if err := o.complete(); err != nil {
 		return nil, err

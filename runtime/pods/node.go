@@ -51,15 +51,15 @@ type MemoryQoS struct {
 // UserNamespaces is the pool of user IDs for pods with hostUsers: false
 // (spec/runtime.md 3.7). Every pod gets one range of Length IDs.
 type UserNamespaces struct {
-	// Length of a range, a multiple of 65536. 0 means 65536.
+	// Length is the size of a range, a multiple of 65536. 0 means 65536.
 	Length uint32
-	// User whose range in /etc/subuid and /etc/subgid is the pool, as for the kubelet, unless
-	// First is set; a number if these files use numbers. Both must have one line for it, the
-	// same, with multiples of Length: anything else is an error of the options. Without a line
-	// the pool is all IDs from Length on. Default "kubelet".
+	// User is the user whose range in /etc/subuid and /etc/subgid is the pool, as for the
+	// kubelet, unless First is set; a number if these files use numbers. Both files must have
+	// the same single line for it, with multiples of Length; anything else is an error.
+	// Without a line the pool is all IDs from Length on. Default "kubelet".
 	User string
-	// First ID of the pool, a multiple of Length. 0 means that of the User's range, or Length:
-	// lower IDs are the node's own and never given.
+	// First is the first ID of the pool, a multiple of Length. 0 means that of the User's
+	// range, or Length: lower IDs are the node's own and are never given out.
 	First uint32
 	// Pods is the number of ranges, which should cover the node's pod limit. 0
 	// means 1024, or as many as the User's range has if these are fewer.

@@ -83,7 +83,7 @@ func (w *world) env(name string) string {
 }
 
 // spec/runtime.md 11.1, 11.2, 11.7, 11.8: environments from objects, files and
-// services; a missing one holds its container only, until it is there.
+// services; a missing one holds back only its own container, until it is there.
 func TestEnvironmentSources(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		objects, services := newShelf(), &serviceList{}
@@ -226,8 +226,8 @@ func (l *logSink) text() string {
 	return strings.Join(l.lines, "\n")
 }
 
-// What a secret holds is in no event, error, waiting message or log, wherever it
-// is used and whatever goes wrong.
+// The content of a secret is in no event, error, waiting message or log, wherever
+// it is used and whatever goes wrong.
 func TestNoSecretIsShown(t *testing.T) {
 	const password, pull = "hunter2", "tr0ub4dor"
 	for name, tc := range map[string]struct {

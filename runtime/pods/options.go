@@ -41,7 +41,7 @@ type Reader interface {
 //	                      // connects instead of the node, and decides over addresses; nil: from the node's network
 type Outbound = outbound.Options
 
-// ProbeResult is what a probe last said, in the values of package probe.
+// ProbeResult is the latest result of a probe, in the values of package probe.
 type ProbeResult = proberesult.Result
 
 // ProbeSource knows the latest probe results of a container. It is called from
@@ -50,7 +50,7 @@ type ProbeSource interface {
 	ProbeResults(id runtime.ContainerID) (startup, liveness ProbeResult)
 }
 
-// AskedRestarts are the restarts of a pod's containers that somebody asked for. Its fields:
+// AskedRestarts are the restarts of a pod's containers that were asked for. Its fields:
 //
 //	At      time.Time      // when a restart was last asked for
 //	Message string         // why
@@ -96,10 +96,10 @@ type Options struct {
 
 	// CPU, memory and kernel settings of containers.
 
-	// Allocatable returns what containers without a limit read as theirs in
-	// resourceFieldRef. Missing CPU and memory are the machine's; other missing
-	// resources are unknown. Called from many goroutines, often; it must not block. Nil: nothing
-	// but the machine's is known. Engine.
+	// Allocatable returns what resourceFieldRef shows as the limits of containers that have
+	// none. Missing CPU and memory are the machine's; other missing resources are unknown.
+	// Called from many goroutines, often; it must not block. Nil: nothing but the machine's is
+	// known. Engine.
 	Allocatable func() v1.ResourceList
 	// MemoryCapacity is the node's memory in bytes, for OOM scores. 0: that of
 	// Machine.
@@ -177,16 +177,16 @@ type Options struct {
 
 	// Starts, restarts and stops.
 
-	// MaxRuntimeWork bounds the calls that make and start sandboxes and containers at a
-	// time; a call that the runtime does not answer does not count for long
-	// (spec/runtime.md 24). Pulls, stops and reads are never bounded. 0: twice the CPUs
-	// (GOMAXPROCS), at least 4. Negative: unbounded.
+	// MaxRuntimeWork bounds how many calls that make and start sandboxes and containers
+	// are under way at a time; a call that the runtime does not answer soon stops
+	// counting (spec/runtime.md 24). Pulls, stops and reads are never bounded. 0: twice
+	// the CPUs (GOMAXPROCS), at least 4. Negative: unbounded.
 	MaxRuntimeWork int
 	// CrashLoopBackOff delays container restarts. Default 10 s, doubling up to 300 s
 	// (spec/runtime.md 17). The kubelet's alpha gate for shorter delays corresponds
 	// to {Initial: 1 s, Max: 60 s}.
 	CrashLoopBackOff BackOffPolicy
-	// CrashLoopByExit has other delays for some ways to end. Zero: all are alike.
+	// CrashLoopByExit sets other delays for some ways to end. Zero: all have the same.
 	CrashLoopByExit CrashLoopByExit
 	// PostStartTimeout bounds postStart hooks of the kinds exec and httpGet: a hook
 	// that takes longer has failed. 0: 10 min. Negative: no bound, as in the kubelet.
@@ -207,10 +207,10 @@ type Options struct {
 
 	// Events and randomness.
 
-	// EveryEvent also passes on events that repeat an earlier one word for word,
-	// for recorders that count themselves, as client-go's does. Otherwise a repeated
-	// event is passed on when it has come 1, 2, 4, 8... times, with that number. It
-	// counts as new after 10 min without it.
+	// EveryEvent also passes on events that repeat an earlier one word for word, for
+	// recorders that count repeats themselves, as client-go's does. Otherwise a
+	// repeated event is passed on when it has occurred 1, 2, 4, 8... times, with that
+	// number. It counts as new after 10 min without it.
 	EveryEvent bool
 	// Rand gives random numbers for file names. It is used under a lock and need not
 	// be safe for concurrent use. Nil: the manager seeds its own.
@@ -232,18 +232,18 @@ type Options struct {
 	// Reader reads a pod again after a kill (spec/runtime.md 16.8). Nil: the manager
 	// asks the runtime for what still runs, with two list calls. Engine.
 	Reader Reader
-	// Gone reports whether the runtime was seen to have nothing of a pod that has ended, so that no list
-	// is made before its logs and folder are removed. It must not block. Nil: a list is made. Engine.
+	// Gone reports whether the runtime is known to have nothing left of a pod that has ended, which saves
+	// a list before its logs and folder are removed. It must not block. Nil: a list is made. Engine.
 	Gone func(uid types.UID) bool
 	// Sequence stamps the manager's own readings. Nil: one of its own. Engine.
 	Sequence *runtime.Sequence
-	// NextRun returns the least restart count that the next container of this name may
-	// have, as far as is remembered; it is asked when the runtime has no container of the
+	// NextRun returns the lowest restart count that the next container of this name may
+	// have, as far as is remembered; it is called if the runtime has no container of the
 	// name. It is called without a lock and must not block. Nil: nothing is remembered.
 	NextRun func(uid types.UID, name string) int
-	// Restarts returns the restarts that somebody asked for of a pod, nil if there are none: the
-	// runs in it are stopped and replaced, without a back-off (spec/runtime.md 6.11). It is called
-	// without a lock and must not block. Nil: there are none. Engine.
+	// Restarts returns the restarts that were asked for in a pod, nil if there are none: the runs
+	// that they name are stopped and replaced without a back-off (spec/runtime.md 6.11). It is
+	// called without a lock and must not block. Nil: there are none. Engine.
 	Restarts func(uid types.UID) *AskedRestarts
 	// BeforeRemove is called before a container's record is removed, so that its exit
 	// state can be stored first. An error keeps the container. Nil: no call. Engine.

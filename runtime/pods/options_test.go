@@ -9,7 +9,7 @@ import (
 	"github.com/podwright/podwright/runtime/pods"
 )
 
-// Every problem of the options is told at once.
+// All problems of the options are reported at once.
 func TestBadOptions(t *testing.T) {
 	f := fake.New(fake.Options{})
 	_, err := pods.New(f, f, pods.Options{

@@ -94,8 +94,8 @@ func emptyDirMode(mode *int32) (fs.FileMode, error) {
 	return fs.FileMode(*mode), nil
 }
 
-// memorySize bounds a memory volume: by its limit, by what the pod may use, as
-// its content is charged to it, and by the node's memory.
+// memorySize bounds a memory volume: by its own limit, by the pod's limit, since
+// its content is charged to the pod, and by the node's memory.
 func memorySize(pod *v1.Pod, limit, allocatable int64) int64 {
 	size := allocatable
 	whole := podinfo.LimitWithoutOverhead(pod, v1.ResourceMemory)
@@ -114,9 +114,8 @@ func fsGroup(pod *v1.Pod) *int64 {
 	return pod.Spec.SecurityContext.FSGroup
 }
 
-// files makes a volume of config maps, secrets and fields of the pod, or brings
-// it up to date. If that fails the old content stays, for containers that start
-// again.
+// files makes a volume of config maps, secrets and fields of the pod, or brings it
+// up to date. If that fails, the old content stays for containers that start again.
 func (o ownVolumes) files(ctx context.Context, pod *v1.Pod, v *v1.Volume) (MountedVolume, error) {
 	in := payload.Input{
 		Pod: pod, Objects: objects.NewReader(o.m.options.Objects, pod.Namespace),

@@ -243,9 +243,9 @@ func held(t *testing.T, w *world) int {
 	return strings.Count(string(table), " "+w.opts.RootDir+"/pods/uid-1/volume-subpaths/")
 }
 
-// RT7, 9.10: the runtime is told what the pod calls the image of a volume; what it says of it
-// names the volume and that image, never an ID, and blames the runtime only where it may be
-// to blame.
+// RT7, 9.10: the runtime is told what the pod calls the image of a volume; its errors name
+// the volume and that image, never an ID, and blame the runtime only where it may be to
+// blame.
 func TestImageVolumeIsNamedAsInThePod(t *testing.T) {
 	const support, subPath = "may not support", `sub-path "etc/app" of its image cannot be mounted`
 	for name, tc := range map[string]struct {
@@ -294,8 +294,8 @@ func TestImageVolumeIsNamedAsInThePod(t *testing.T) {
 	}
 }
 
-// 9.10: an image volume whose image cannot be had keeps the containers that mount it,
-// with the reasons of an image.
+// 9.10: an image volume whose image cannot be pulled holds back the containers that
+// mount it, with the same reasons as for an image.
 func TestImageVolumeFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := volumeWorld(t)

@@ -47,23 +47,23 @@ func (a attempt) again(now time.Time) attempt {
 type attempts struct {
 	starts    map[string]attempt
 	sandboxes attempt
-	// names says since when the runtime does not give a name because it is reserved for
-	// something that it does not list.
+	// names says since when the runtime has refused a name because it is reserved for
+	// something that the runtime does not list.
 	names map[numbered]time.Time
 }
 
-// numbered is what the name of a container, "" for the sandbox, is made of.
+// numbered is what a reserved name is made of: the container, "" for the sandbox, and a number.
 type numbered struct {
 	container string
 	number    uint32
 }
 
-// nameWait is how long such a name is waited for. A create of an earlier agent may still be
-// going on, whose outcome takes the name (RT8); a runtime may also have lost it for good.
+// nameWait is how long to wait for such a name. A create of an earlier agent may still be
+// under way, and what it makes takes the name (RT8); or the runtime has lost it for good.
 const nameWait = 10 * time.Second
 
-// awaitName returns an error as long as what has the name may still be being made; nil means
-// that the next number is due.
+// awaitName returns an error while the holder of the name may still be under construction;
+// nil means that it is time for the next number.
 func (m *Manager) awaitName(uid types.UID, container string, number uint32, cause error) error {
 	now := m.options.Clock.Now()
 	m.mu.Lock()
@@ -106,7 +106,7 @@ func (m *Manager) tried(uid types.UID, container string) {
 	}
 }
 
-// paced returns until when the next attempt must wait, zero if it need not.
+// paced returns until when the next attempt must wait, zero if it need not wait.
 func (m *Manager) paced(uid types.UID, container string) time.Time {
 	now := m.options.Clock.Now()
 	m.mu.Lock()
@@ -125,7 +125,7 @@ func (m *Manager) paced(uid types.UID, container string) time.Time {
 	return time.Time{}
 }
 
-// checkPace holds a container whose starts fail at the runtime, and keeps its reason.
+// checkPace holds back a container whose starts fail at the runtime, and keeps its reason.
 func (st *starting) checkPace() *startFailure {
 	at := st.m.paced(st.pod.UID, st.spec.Name)
 	if at.IsZero() {
@@ -163,7 +163,7 @@ func (s *podSync) checkSandboxPace() bool {
 	return false
 }
 
-// anythingRuns reports whether there is something left to stop.
+// anythingRuns reports whether anything is left to stop.
 func (s *podSync) anythingRuns() bool {
 	return s.status != nil && (slices.ContainsFunc(s.status.Containers, func(c *runtime.ContainerStatus) bool {
 		return c.State == runtime.Running || c.State == runtime.Unknown

@@ -34,8 +34,8 @@ func cgroupResources(r *runtimeapi.LinuxContainerResources) CgroupResources {
 	return out
 }
 
-// sharesStep is above the difference of CPU shares that one step of a cgroup v2 weight
-// stands for: 262142 shares are 9999 steps.
+// sharesStep is just above the number of CPU shares in one step of a cgroup v2 weight:
+// 262142 shares are 9999 steps.
 const sharesStep = 28
 
 // PodResources returns what the cgroup of a pod with pod-level resources is set to, less
@@ -64,7 +64,7 @@ func (m *Manager) PodResources(pod *v1.Pod) runtime.Resources {
 	return out
 }
 
-// hasCgroup reports whether nothing has to be done about the pod's cgroup.
+// hasCgroup reports whether the pod's cgroup needs no work.
 func (m *Manager) hasCgroup(pod *v1.Pod) bool {
 	if m.options.Cgroups == nil {
 		return true
@@ -127,7 +127,7 @@ func (m *Manager) DestroyCgroup(ctx context.Context, uid types.UID) error {
 	return nil
 }
 
-// BurstableShares returns the CPU shares of all Burstable pods among these together:
+// BurstableShares returns the CPU shares of all Burstable pods in list together:
 // what they request, and at least as much as one pod that requests nothing.
 func BurstableShares(list []*v1.Pod) int64 {
 	var milli int64

@@ -32,9 +32,9 @@ type LocalStorage struct {
 	Messages map[string]string
 }
 
-// LocalStorage says where the pod's ephemeral storage is, container layers apart, whether this
-// process made it or an earlier one. What it names need not exist. It is empty for a pod whose
-// names could lead elsewhere.
+// LocalStorage returns where the pod's ephemeral storage is, except for container layers,
+// whether this process made it or an earlier one. The folders and files need not exist. It is
+// empty for a pod whose names could lead elsewhere.
 func (m *Manager) LocalStorage(pod *v1.Pod) LocalStorage {
 	folders := m.PodFolders(pod)
 	if folders == nil {

@@ -20,7 +20,7 @@ import (
 // makes.
 var errNoVolumeMaker = errors.New("the engine does not make volumes of this type, and no volume manager that does is configured")
 
-// volumeState is what a sync knows of the pod's volumes.
+// volumeState is what a sync knows about the pod's volumes.
 type volumeState struct {
 	ready  map[string]MountedVolume
 	failed map[string]error
@@ -63,7 +63,7 @@ func withVolumeGroups(pod *v1.Pod, groups, ofVolumes []int64) []int64 {
 }
 
 // setUpVolumes makes every volume that a container of the pod uses. A volume that
-// cannot be made keeps only the containers that use it.
+// cannot be made holds back only the containers that use it.
 func (s *podSync) setUpVolumes(ctx context.Context) {
 	s.volumes = volumeState{ready: map[string]MountedVolume{}, failed: map[string]error{}}
 	used := usedVolumes(s.pod)
@@ -160,7 +160,7 @@ func (m *Manager) giveToGroup(ctx context.Context, pod *v1.Pod, v *v1.Volume, re
 	return poddir.GiveToGroup(ctx, ready.HostPath, *group, ready.ReadOnly, onMismatch)
 }
 
-// MountedVolumes returns the volumes this process has made ready for a pod, by
+// MountedVolumes returns the volumes that this process has made ready for a pod, by
 // name, with their limits. A new process knows them once the pod starts a container.
 // The map is the caller's.
 func (m *Manager) MountedVolumes(uid types.UID) map[string]MountedVolume {
@@ -205,7 +205,7 @@ func (m *Manager) refreshVolumes(ctx context.Context, pod *v1.Pod) {
 func (m *Manager) TearDownVolumes(ctx context.Context, uid types.UID) error {
 	defer m.noteInterrupted(ctx)
 	var problems []error
-	// The engine holds sub-paths of all volumes, also those of managers: they go first.
+	// The engine holds sub-paths of all volumes, including those of managers: they go first.
 	problems = append(problems, ownVolumes{m}.TearDown(ctx, uid))
 	switch cut := ctx.Err(); {
 	case m.options.Volumes == nil:
@@ -224,12 +224,12 @@ func (m *Manager) TearDownVolumes(ctx context.Context, uid types.UID) error {
 	return nil
 }
 
-// RemovePodDir removes a pod's directory: its volumes are torn down, then hosts
-// file, termination files and everything else go. It never follows a link, never
-// enters another file system or mount point, never removes content of volumes
-// that are not the engine's, and fails if any is there (spec/cleanup.md 4). It does
-// nothing while the pod runs ([ErrPodRunning]), and tears down no more than the volumes while the
-// runtime has containers of it ([ErrContainersLeft]). A missing directory is success.
+// RemovePodDir removes a pod's directory: it tears down the volumes, then removes hosts file,
+// termination files and everything else. It never follows a link, never enters another file
+// system or mount point, never removes content of volumes that are not the engine's, and fails if
+// any is there (spec/cleanup.md 4). It does nothing while the pod runs ([ErrPodRunning]), and
+// only tears down the volumes while the runtime has containers of it ([ErrContainersLeft]). It
+// succeeds if there is no directory.
 func (m *Manager) RemovePodDir(ctx context.Context, uid types.UID) error {
 	pod, err := m.leftOf(ctx, uid)
 	switch {
@@ -251,7 +251,7 @@ func (m *Manager) RemovePodDir(ctx context.Context, uid types.UID) error {
 			return maybeMounted(fmt.Errorf("remove pod directory: volumes %s are still mounted", strings.Join(names, ", ")))
 		}
 	}
-	if pod != nil && len(pod.Containers) > 0 { // what they said in the end is there until it is stored (IN16)
+	if pod != nil && len(pod.Containers) > 0 { // their last words stay until they are stored (IN16)
 		return fmt.Errorf("remove pod directory: %w", ErrContainersLeft)
 	}
 	defer m.noteInterrupted(ctx)

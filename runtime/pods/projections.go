@@ -13,11 +13,11 @@ import (
 //
 // What the makers return is treated as a secret: it is on a memory file system where the agent
 // may mount one, and appears in no log, event, error or record. Makers are called from many
-// goroutines at once, with every start and at least every minute for a running pod, so they
-// keep what they have made and give it again while it is good. They may block, and must return
-// soon after ctx ends. Pods and sources are only read. An error keeps the pod's containers
-// waiting, or its volume as it was if there is one already; errors are shown to users and must
-// not quote what is secret.
+// goroutines at once, at every start and at least every minute for a running pod, so they
+// should cache what they have made and return it while it is valid. They may block, must
+// return soon after ctx ends, and must not change pods or sources. After an error the pod's
+// containers wait, or a volume that exists already keeps its content; errors are shown to
+// users and must not quote secrets.
 type Projections struct {
 	Token          TokenSource
 	TrustBundle    TrustBundleSource
@@ -26,15 +26,15 @@ type Projections struct {
 
 // TokenSource makes tokens of service accounts, as the TokenRequest API does.
 type TokenSource interface {
-	// Token returns a token for the pod that is good for a while: no less than a fifth of the
-	// life that s asks for, if the source can have one.
+	// Token returns a token for the pod that stays valid for a while: for at least a fifth of
+	// the lifetime that s asks for, if the source can get one.
 	Token(ctx context.Context, pod *v1.Pod, s *v1.ServiceAccountTokenProjection) (string, error)
 }
 
 // TrustBundleSource makes bundles of trust anchors.
 type TrustBundleSource interface {
-	// TrustBundle returns the bundle as PEM. That it does not exist is an error that matches
-	// runtime.ErrNotFound; an optional one is then an empty file.
+	// TrustBundle returns the bundle as PEM. If it does not exist, the error must match
+	// runtime.ErrNotFound; an optional bundle is then an empty file.
 	TrustBundle(ctx context.Context, pod *v1.Pod, s *v1.ClusterTrustBundleProjection) ([]byte, error)
 }
 

@@ -101,7 +101,7 @@ func TestContainerdPulls(t *testing.T) {
 }
 
 // A pull that hangs in the registry ends at once with the last pod that wants it,
-// and what it wanted is told meanwhile (spec/runtime.md 9.4).
+// and is reported as wanted meanwhile (spec/runtime.md 9.4).
 func TestContainerdPullIsCancelled(t *testing.T) {
 	asked, given := make(chan struct{}, 100), make(chan struct{}, 100)
 	image := containerdtest.ServeRegistry(t, containerdtest.RegistryOptions{Before: func(r *http.Request) {

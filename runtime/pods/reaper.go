@@ -15,7 +15,7 @@ import (
 const (
 	// reapQueue is how many removals may wait (spec/syncloop.md PE3).
 	reapQueue = 50
-	// maxReaping bounds the removals under way, which hang if they are many.
+	// maxReaping bounds the removals under way: so many of them mean that they hang.
 	maxReaping = 1000
 )
 
@@ -29,9 +29,9 @@ type ReaperOptions struct {
 	MinAge time.Duration
 	// Hold is as in [GCPolicy]. Nil: a pod that comes back is not protected.
 	Hold func(ctx context.Context, uid types.UID, reason string) (held context.Context, release func(), ok bool)
-	// ContentShouldBeRemoved reports whether nothing of the pod is needed any
-	// more, so that all its dead containers go. Asked again before each removal;
-	// must not block. Nil: never.
+	// ContentShouldBeRemoved reports whether nothing of the pod is needed any more, so
+	// that all its dead containers can go. Asked again before each removal; must not
+	// block. Nil: never.
 	ContentShouldBeRemoved func(uid types.UID) bool
 }
 
@@ -54,7 +54,7 @@ type Reaper struct {
 type reap struct {
 	pod       *runtime.Pod
 	container *runtime.Container
-	// all is true if it goes only because nothing of the pod is needed.
+	// all is true if it is removed only because nothing of the pod is needed.
 	all bool
 }
 
@@ -69,9 +69,9 @@ func (m *Manager) NewReaper(o ReaperOptions) *Reaper {
 	return &Reaper{manager: m, options: o, queue: make(chan reap, reapQueue), removing: map[runtime.ContainerID]bool{}}
 }
 
-// Died reports that the containers with these runtime IDs have died, and the status of
-// their pod since. It never blocks: if the queue is full, removals are dropped. It may
-// be called from many goroutines, also before Run.
+// Died reports that the containers with these runtime IDs have died; status is that of
+// their pod, read since. It never blocks: if the queue is full, removals are dropped.
+// It may be called from many goroutines, even before Run.
 func (r *Reaper) Died(status *runtime.PodStatus, ids ...string) {
 	all := r.options.ContentShouldBeRemoved(status.UID)
 	pod := &runtime.Pod{UID: status.UID, Name: status.Name, Namespace: status.Namespace}
@@ -85,10 +85,9 @@ func (r *Reaper) Died(status *runtime.PodStatus, ids ...string) {
 	}
 }
 
-// excess chooses the dead containers that go after those with the given IDs died,
-// newest first: all of them if nothing of the pod is needed, otherwise those with the name of one that
-// died, without the newest. IDs that are not in the status choose
-// nothing.
+// excess chooses the dead containers to remove after those with the given IDs died, newest first: all
+// of them if nothing of the pod is needed, otherwise those with the name of one that died, except the
+// newest. IDs that are not in the status choose nothing.
 func (o *ReaperOptions) excess(status *runtime.PodStatus, died []string, all bool, now time.Time) []*runtime.ContainerStatus {
 	if o.Keep < 0 && !all {
 		return nil
@@ -119,9 +118,9 @@ func (o *ReaperOptions) excess(status *runtime.PodStatus, died []string, all boo
 	return out
 }
 
-// Run removes what Died chose until ctx ends, one container after the other, and
-// returns nil then. A removal that hangs goes on beside the next ones (IN1). How a container
-// ended is kept first (BeforeRemove); what cannot be removed is left to garbage collection.
+// Run removes what Died chose until ctx ends, one container after the other, and returns nil
+// then. A removal that hangs continues alongside the next ones (IN1). How a container ended
+// is stored first (BeforeRemove); what cannot be removed is left to garbage collection.
 func (r *Reaper) Run(ctx context.Context) error {
 	var removals sync.WaitGroup
 	defer removals.Wait()
@@ -147,8 +146,8 @@ func (r *Reaper) Run(ctx context.Context) error {
 	}
 }
 
-// claim notes that a removal begins. It reports false if one of the container is under way, or
-// too many hang.
+// claim notes that a removal begins. It returns false if a removal of the container is under
+// way already, or if too many hang.
 func (r *Reaper) claim(v reap) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -159,7 +158,7 @@ func (r *Reaper) claim(v reap) bool {
 	return true
 }
 
-// reap makes a removal that was claimed.
+// reap performs a removal that was claimed.
 func (r *Reaper) reap(ctx context.Context, v reap) {
 	err := r.remove(ctx, v)
 	r.mu.Lock()
@@ -171,8 +170,8 @@ func (r *Reaper) reap(ctx context.Context, v reap) {
 	}
 }
 
-// remove removes one container. One that was to go only because its pod was gone holds the pod, and
-// stays if the pod has come back (IN3); no life that begins cuts the others off.
+// remove removes one container. If the only reason is that the pod was gone, it holds the pod, and the
+// container stays if the pod has come back (IN3). A life that begins does not cut off other removals.
 func (r *Reaper) remove(ctx context.Context, v reap) error {
 	if v.all && r.options.Hold != nil {
 		held, release, ok := r.options.Hold(ctx, v.pod.UID, "remove container")

@@ -6,18 +6,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Refresh has the volumes of config maps, secrets, tokens and the pod's fields written again
-// while a SyncPod of the pod waits for a pull, which may take long and concerns a part of the
-// pod only (IN15). Otherwise it does nothing: the next SyncPod writes them. It does not block.
+// Refresh makes a SyncPod of the pod that waits for a pull write the volumes of config maps,
+// secrets, tokens and the pod's fields again: a pull may take long, and concerns only a part of
+// the pod (IN15). Otherwise it does nothing: the next SyncPod writes them. It does not block.
 func (m *Manager) Refresh(uid types.UID) { m.refreshes.tell(uid) }
 
-// refreshes are the pods that wait for a pull and hear of changes meanwhile.
+// refreshes are the pods that wait for a pull and are told of changes meanwhile.
 type refreshes struct {
 	mu      sync.Mutex
 	hearers map[types.UID]chan struct{}
 }
 
-// hear returns where changes of the pod are told until done. A pod has one SyncPod at a time.
+// hear returns a channel that signals changes until done is called. A pod has one SyncPod at a time.
 func (r *refreshes) hear(uid types.UID) (changes <-chan struct{}, done func()) {
 	c := make(chan struct{}, 1)
 	r.mu.Lock()
@@ -33,12 +33,12 @@ func (r *refreshes) hear(uid types.UID) (changes <-chan struct{}, done func()) {
 	}
 }
 
-// tell tells the pod of a change, if it hears.
+// tell signals a change to the pod, if it listens.
 func (r *refreshes) tell(uid types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	select {
 	case r.hearers[uid] <- struct{}{}: // a nil channel takes nothing
-	default: // it does not wait, or has been told
+	default: // it does not listen, or the signal is pending
 	}
 }

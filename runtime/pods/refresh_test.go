@@ -2,8 +2,8 @@ package pods
 
 import "testing"
 
-// TestRefreshesReachWhoHears: IN15. A pod hears of a change that was told since it began to, once; others do not,
-// and nothing is kept of a pod that has stopped hearing.
+// TestRefreshesReachWhoHears: IN15. A pod is told once of a change since it began to listen; others are not,
+// and nothing is kept for a pod that has stopped listening.
 func TestRefreshesReachWhoHears(t *testing.T) {
 	var r refreshes
 	told := func(c <-chan struct{}) bool {

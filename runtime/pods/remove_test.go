@@ -98,8 +98,8 @@ func TestGarbageCollectRemovedPod(t *testing.T) {
 	})
 }
 
-// spec/runtime.md 19.3: what could not be recorded is kept, and so is what
-// depends on it.
+// spec/runtime.md 19.3: what could not be recorded is kept, and so is everything
+// that depends on it.
 func TestGarbageCollectKeepsUnrecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		refuse := errors.New("disk full")
@@ -227,7 +227,7 @@ func interruptedStart(t *testing.T) (*world, *v1.Pod) {
 }
 
 // spec/runtime.md 2.8, edge case 9: a container that was created and not started, because
-// the engine died in between, is replaced under its own number: it was no run.
+// the engine died in between, is replaced under its own number: it does not count as a run.
 func TestRestartCountOfCreated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, pod := interruptedStart(t)
@@ -239,9 +239,9 @@ func TestRestartCountOfCreated(t *testing.T) {
 	})
 }
 
-// spec/runtime.md 2.8, 6.1: the start that an engine asked for before it died may still
-// be under way when the next one looks. The container is not taken for one that never ran:
-// it is neither removed nor doubled.
+// spec/runtime.md 2.8, 6.1: the start that an engine asked for before it died may still be
+// under way when the next one looks. The container must not be mistaken for one that never
+// ran: it is neither removed nor started twice.
 func TestStartedMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, pod := interruptedStart(t)
@@ -261,8 +261,8 @@ func TestStartedMeanwhile(t *testing.T) {
 	})
 }
 
-// spec/runtime.md 2.8, edge 5, RT4: with all records lost the log files tell the count. A
-// file that a runtime made with a container that never ran tells of no run.
+// spec/runtime.md 2.8, edge 5, RT4: with all records lost, the log files give the count.
+// A file that a runtime made for a container that never ran does not count as a run.
 func TestRestartCountFromLogs(t *testing.T) {
 	const line = "2030-01-01T00:00:00Z stdout F started\n"
 	for name, tc := range map[string]struct {

@@ -235,7 +235,7 @@ func (r *resizing) tellSandbox(ctx context.Context, totals runtime.Resources) {
 }
 
 // checkMemory refuses to lower a limit below what is in use: the kernel would kill
-// instead (spec/runtime.md 21.7).
+// something otherwise (spec/runtime.md 21.7).
 func (r *resizing) checkMemory(ctx context.Context, have, want *resize.Limits) error {
 	m := r.m
 	if want != nil && want.Memory > 0 && (have.Memory <= 0 || want.Memory < have.Memory) {
@@ -297,7 +297,7 @@ func (a *Allocations) givenPod(uid types.UID) *runtime.Resources {
 	return nil
 }
 
-// setGivenPod remembers it.
+// setGivenPod stores what the pod as a whole was given.
 func (a *Allocations) setGivenPod(uid types.UID, totals runtime.Resources) error {
 	if given := a.givenPod(uid); given != nil && *given == totals {
 		return nil
@@ -305,7 +305,7 @@ func (a *Allocations) setGivenPod(uid types.UID, totals runtime.Resources) error
 	return a.save(uid, func(r *record) { r.Pod = &totals })
 }
 
-// noteGivenPod remembers it until the next container's record is stored with it.
+// noteGivenPod remembers it; it is stored with the next container's record.
 func (a *Allocations) noteGivenPod(uid types.UID, totals runtime.Resources) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

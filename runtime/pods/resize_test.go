@@ -83,8 +83,8 @@ func (w *resizeWorld) changes() string {
 	return out
 }
 
-// to brings the pod to what it asks for, as far as it gets it, and returns the
-// result of the first sync.
+// to syncs the pod until it has the resources it asks for, as far as it gets them,
+// and returns the result of the first sync.
 func (w *resizeWorld) to(pod *v1.Pod) pods.Result {
 	w.t.Helper()
 	allocated, _, err := w.a.Allocate(pod)
@@ -260,9 +260,9 @@ func TestResizeInPlace(t *testing.T) {
 	})
 }
 
-// 21.6: the first error stops; what was done is kept, and the next sync goes on from
-// there. 21.8: the sandbox hears the old values if the pod's cgroup could not be set,
-// and a runtime that knows nothing of sandbox resources is fine.
+// 21.6: the first error stops the resize; what was done is kept, and the next sync
+// continues from there. 21.8: the sandbox is told the old values if the pod's cgroup
+// could not be set, and a runtime that knows nothing of sandbox resources is fine.
 func TestResizeFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newResizeWorld(t, true)

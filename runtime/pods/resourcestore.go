@@ -17,8 +17,8 @@ import (
 
 // ResourceStore keeps one small record per pod across restarts: the resources it was
 // allocated and those its containers were given (spec/runtime.md 21.1). Save and
-// Remove are called from many goroutines, never at once for one pod. After they return
-// nil, the result outlives a crash.
+// Remove are called from many goroutines, but never concurrently for one pod. After
+// they return nil, the result outlives a crash.
 type ResourceStore interface {
 	// Load returns every record. It is called once, before anything else.
 	Load() (map[types.UID][]byte, error)

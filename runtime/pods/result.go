@@ -33,7 +33,7 @@ const (
 type Result struct {
 	// Actions in the order they were taken. Empty: nothing was to be done.
 	Actions []Action
-	// Err joins all errors. A container held by a back-off is one of them.
+	// Err joins all errors. A container held back by a back-off is one of them.
 	Err error
 	// Acted is true if the runtime was asked to change anything, successfully
 	// or not: the pod's status should be read again.

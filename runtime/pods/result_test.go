@@ -60,7 +60,7 @@ func TestResultOfEveryStep(t *testing.T) {
 	})
 }
 
-// Edge case 2: of two ready sandboxes none is kept, the new one has the number
+// Edge case 2: of two ready sandboxes neither is kept, the new one has the number
 // after the newest, and init runs again without its old records.
 func TestTwoReadySandboxes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -97,7 +97,7 @@ func TestNoLockOverCalls(t *testing.T) {
 		w := newWorld(t, nil)
 		asked := map[fake.Method]bool{}
 		w.fake.Inject(fake.Fault{Match: fake.Match{Func: func(c fake.Call) bool {
-			// A lock that is held would make this wait without end.
+			// If a lock were held, this would wait forever.
 			w.m.WaitingReasons("uid-1")
 			w.m.Forget("somebody else")
 			asked[c.Method] = true

@@ -95,8 +95,8 @@ func (m *Manager) sandboxIPs(ctx context.Context, id string) ([]string, error) {
 const renames = 3
 
 // runSandbox creates the sandbox. After a call whose outcome is unknown it looks at what
-// exists: it takes over a ready sandbox of this attempt and removes a dead one. config
-// keeps the attempt that was used.
+// exists: it takes over a ready sandbox of this attempt and removes a dead one. It
+// leaves the attempt that was used in config.
 func (s *podSync) runSandbox(ctx context.Context) (string, error) {
 	m, config := s.m, s.sandboxConfig
 	for try := 0; ; try++ {
@@ -122,8 +122,8 @@ func (s *podSync) runSandbox(ctx context.Context) (string, error) {
 				return "", err
 			}
 		case nameTaken(err):
-			// The runtime reserves the name for something it does not list, perhaps
-			// without end.
+			// The runtime reserves the name for something that it does not list, perhaps
+			// indefinitely.
 			if err := m.awaitName(s.pod.UID, "", config.Metadata.Attempt, err); err != nil {
 				return "", err
 			}
@@ -137,12 +137,12 @@ func (s *podSync) runSandbox(ctx context.Context) (string, error) {
 	}
 }
 
-// outcomeUnknown reports an error after which the object may exist nevertheless.
+// outcomeUnknown reports whether the object may exist in spite of the error.
 func outcomeUnknown(err error) bool {
 	return cri.Class(err) == runtime.ErrDeadline || nameTaken(err)
 }
 
-// nameTaken reports that the name is in use. containerd says so in words only.
+// nameTaken reports whether the name is in use. containerd says so only in its text.
 func nameTaken(err error) bool {
 	return cri.Class(err) == runtime.ErrAlreadyExists || strings.Contains(err.Error(), "is reserved for")
 }

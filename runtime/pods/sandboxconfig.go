@@ -44,7 +44,7 @@ func (s *podSync) configureSandbox(ctx context.Context) bool {
 func (s *podSync) buildSandboxConfig(ctx context.Context) (*runtimeapi.PodSandboxConfig, error) {
 	class, err := s.m.runtimeClass(s.pod)
 	if err != nil && s.plan.CreateSandbox {
-		// A sandbox that exists has its handler.
+		// A sandbox that exists has its handler already.
 		return nil, err
 	}
 	s.handler = cmp.Or(s.madeWith(), class.Handler)
@@ -68,8 +68,8 @@ func (s *podSync) buildSandboxConfig(ctx context.Context) (*runtimeapi.PodSandbo
 	return config, err
 }
 
-// madeWith returns the handler of the sandbox that containers are started in, empty if there is
-// none, or it is not known: the class may name another one by now, or be gone (KO11).
+// madeWith returns the handler of the sandbox that containers are started in, empty if there is no
+// sandbox or its handler is unknown. By now the class may name another handler, or be gone (KO11).
 func (s *podSync) madeWith() string {
 	if s.plan.CreateSandbox || s.status == nil {
 		return ""
@@ -124,7 +124,7 @@ func (s *podSync) userNamespace(ctx context.Context) (*criconfig.IDMapping, erro
 	return (*criconfig.IDMapping)(&mapping), nil
 }
 
-// usersFile is the record of a pod's user IDs in its directory.
+// usersFile is the name of the record of a pod's user IDs in its directory.
 const usersFile = "userns"
 
 // openUsers reads which pods have which user IDs.
@@ -188,7 +188,7 @@ func (m *Manager) dns(pod *v1.Pod, report bool) (*runtimeapi.DNSConfig, error) {
 			m.options.Logger.Info("No cluster DNS is configured: pods with the DNS policy ClusterFirst use the node's name servers")
 		})
 	}
-	// ClusterFirst is what an API server gives to pods that say nothing.
+	// ClusterFirst is the API server's default for pods that say nothing: it raises no event.
 	if dns.MissingCluster && pod.Spec.DNSPolicy == v1.DNSClusterFirstWithHostNet {
 		m.podEvent(pod, v1.EventTypeWarning, "MissingClusterDNS", "No cluster DNS is configured. Falling back to DNS policy Default.")
 	}
@@ -198,7 +198,7 @@ func (m *Manager) dns(pod *v1.Pod, report bool) (*runtimeapi.DNSConfig, error) {
 	return dns.Config, nil
 }
 
-// loopback names this host in each address family the node has.
+// loopback returns the loopback address of each address family that the node has.
 func loopback(nodeIPs []string) []string {
 	var out []string
 	for _, text := range nodeIPs {

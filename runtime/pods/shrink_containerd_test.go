@@ -17,8 +17,8 @@ import (
 )
 
 // spec/runtime.md 16.2, 16.6 on a real runtime: a container that ignores SIGTERM,
-// told to go within 600 s and 5 s later within 1 s, is dead one second after that.
-// If the minimum started again it would live another second.
+// told to stop within 600 s and 5 s later within 1 s, is dead one second after
+// that. If the minimum started again, it would live another second.
 func TestContainerdGraceShrinks(t *testing.T) {
 	r := newReal(t)
 	pod := &v1.Pod{Spec: v1.PodSpec{

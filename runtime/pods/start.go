@@ -22,8 +22,8 @@ type startFailure struct {
 	reason, message string
 	// err is the cause, if there is one.
 	err error
-	// retryAt is when a back-off ends; held is true if it alone kept the
-	// container from being tried.
+	// retryAt is when a back-off ends; held is true if only that kept the container
+	// from being tried.
 	retryAt time.Time
 	held    bool
 	name    string
@@ -110,7 +110,7 @@ func (st *starting) event(eventtype, reason, format string, args ...any) {
 	st.m.options.Events.Eventf(st.ref, eventtype, reason, format, args...)
 }
 
-// failed makes a failure and its event (spec/runtime.md 22.2). After ctx has
+// failed makes a failure and raises its event (spec/runtime.md 22.2). After ctx has
 // ended there is no event.
 func (st *starting) failed(ctx context.Context, reason string, err error, id string) *startFailure {
 	message := hideID(err.Error(), id, st.spec.Name)
@@ -188,8 +188,8 @@ func (st *starting) targetID() (string, error) {
 	return record.ID.ID, nil
 }
 
-// restartCount is one more than that of the last run, as the runtime's records, the log files
-// and the memory of earlier runs tell it: the runtime may have lost some of them
+// restartCount returns one more than that of the last run, by the runtime's records, the log
+// files and the memory of earlier runs: the runtime may have lost some of them
 // (spec/runtime.md 2.8). A container that was created and never started has not run: the next
 // one takes its place and its number, unless dropCreated could not remove it.
 func (st *starting) restartCount() int {
@@ -207,13 +207,13 @@ func (st *starting) restartCount() int {
 	return next
 }
 
-// errStartedMeanwhile is about a container that is further than the status shows.
+// errStartedMeanwhile is about a container that is further along than the status shows.
 var errStartedMeanwhile = errors.New("the container that an interrupted start has left was started after all")
 
-// dropCreated removes containers of this name that were created and never started, as
-// no engine will start them any more. An earlier engine may have asked for a start that
-// is still under way; the runtime then shows the container as created. That is a run,
-// so the container stays for the next sync.
+// dropCreated removes containers of this name that were created and never started,
+// because no engine will start them any more. An earlier engine may have asked for a
+// start that is still under way; the status then shows the container as created. If it
+// has started by now, it is a run, and stays for the next sync.
 func (st *starting) dropCreated(ctx context.Context) error {
 	if st.status == nil {
 		return nil

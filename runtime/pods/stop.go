@@ -52,8 +52,8 @@ func newTarget(pod *v1.Pod, c member, id string, state runtime.State) *target {
 }
 
 // stop stops one container: event, hook, turn, stop (spec/runtime.md 16.2, 16.3).
-// The time spent before the stop is taken off its grace. A container that is
-// gone is a success.
+// The time spent before the stop is taken off its grace. It succeeds if the
+// container is gone.
 func (m *Manager) stop(ctx context.Context, t *target, turn *turn) error {
 	m.options.Events.Eventf(t.ref, v1.EventTypeNormal, "Killing", "%s", t.message)
 	t.activity = &activity{what: "stopping container " + t.name + t.why, limit: timing.Seconds(t.grace), grace: true}
@@ -101,10 +101,10 @@ func (m *Manager) signal(ctx context.Context, t *target, left int64) error {
 	return nil
 }
 
-// preStop lets the hook run once, within the grace period. wait returns once the hook's
-// goroutine has ended. While another kill of the container runs the hook, this one waits
-// for that: a hook that was cut off with its kill has not run, and runs again with what is
-// left of this grace (spec/runtime.md 15.3).
+// preStop runs the hook once, within the grace period. wait returns once the hook's
+// goroutine has ended. If another kill of the container is running the hook, this one
+// waits for it: a hook that was cut off with its kill has not run, and runs again within
+// what is left of this grace (spec/runtime.md 15.3).
 func (m *Manager) preStop(ctx context.Context, t *target) (wait func()) {
 	m.doing.at(t.activity, "its preStop hook runs")
 	over := m.options.Clock.NewTimer(timing.Seconds(t.grace))
@@ -151,7 +151,7 @@ func (m *Manager) runPreStop(ctx context.Context, t *target, run *hookRun, limit
 		m.options.Events.Eventf(t.ref, v1.EventTypeWarning, "FailedPreStopHook", "PreStopHook failed%s", refusal(err))
 		m.options.Logger.Info("PreStop hook failed", "podUID", t.podUID, "container", t.name, "error", err.Error())
 	}
-	// A hook that the runtime was not there for never reached the container.
+	// If the runtime was unavailable, the hook never reached the container.
 	m.endPreStop(t.podUID, t.id, run, !errors.Is(cri.Class(err), runtime.ErrUnavailable))
 	return wait
 }

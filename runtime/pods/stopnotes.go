@@ -6,10 +6,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// stopNotes remembers what has been done to the containers that are being
-// stopped, by pod and container ID, so that a repeated kill continues the
-// earlier one (spec/runtime.md 16.6). If it is lost, a hook runs twice and a container
-// has two seconds more. It is guarded by Manager.mu.
+// stopNotes remembers what has been done to the containers that are being stopped, by
+// pod and container ID, so that a repeated kill continues the earlier one
+// (spec/runtime.md 16.6). If it is lost, a hook may run twice and a container gets two
+// seconds more. It is guarded by Manager.mu.
 type stopNotes map[types.UID]map[string]*stopNote
 
 type stopNote struct {
@@ -70,8 +70,8 @@ func (m *Manager) endPreStop(uid types.UID, id string, run *hookRun, ran bool) {
 	}
 }
 
-// beginSignal notes that the container is told to stop and returns the seconds
-// that has to leave it at least: the minimum counts from the first time.
+// beginSignal notes that the container is told to stop and returns the least number
+// of seconds that it must be given: the minimum counts from the first time.
 func (m *Manager) beginSignal(uid types.UID, id string) (atLeast int64, first bool) {
 	now := m.options.Clock.Now()
 	m.mu.Lock()

@@ -15,12 +15,12 @@ import (
 	"github.com/podwright/podwright/runtime/pods/internal/meta"
 )
 
-// SyncPod compares the pod with what the runtime showed in status and does the
-// next steps towards it, in the order of spec/runtime.md 7. A nil status means
-// that the runtime shows nothing of the pod. pod and status are only read.
+// SyncPod compares the pod with what the runtime showed in status and takes the
+// next steps towards it, in the order of spec/runtime.md 7. A nil status means that
+// the runtime shows nothing of the pod. pod and status are only read.
 //
-// It blocks for the runtime, with pulls, hooks and stops. It returns soon after ctx
-// ends. It must not run twice at once for the same pod.
+// It blocks while the runtime works, pulls, hooks and stops included. It returns
+// soon after ctx ends. It must not run concurrently for the same pod.
 func (m *Manager) SyncPod(ctx context.Context, pod *v1.Pod, status *runtime.PodStatus) Result {
 	plan := m.computeActions(pod, status)
 	s := &podSync{m: m, pod: pod, status: status, plan: plan, began: m.options.Clock.Now()}
@@ -83,7 +83,7 @@ type podSync struct {
 	result Result
 	// held is true if the pod must not have a new sandbox yet.
 	held bool
-	// began is when the sync began: the pod's place among those that wait for their turn.
+	// began is when the sync began: it decides the pod's place among those that wait for their turn.
 	began time.Time
 
 	// secrets are the pod's pull secrets, once secretsRead; secretsMissing: some could not
@@ -93,7 +93,7 @@ type podSync struct {
 	// credentialsMissing: a source of credentials failed.
 	credentialsMissing bool
 
-	// startedID is the container started last, empty if none was.
+	// startedID is the container that was started last, empty if none was.
 	startedID     string
 	sandboxID     string
 	sandboxConfig *runtimeapi.PodSandboxConfig
@@ -105,7 +105,7 @@ type podSync struct {
 	// node's.
 	podIPs  []string
 	volumes volumeState
-	// changes of what volumes show are told here while containers are started.
+	// changes signals changes of what volumes show while containers are started.
 	changes <-chan struct{}
 }
 
@@ -233,8 +233,8 @@ func (s *podSync) killPod(ctx context.Context) bool {
 	if s.plan.CreateSandbox && s.plan.Replaced != "" {
 		s.m.podEvent(s.pod, v1.EventTypeNormal, "SandboxChanged", "Pod sandbox changed, it will be killed and re-created.")
 	}
-	// Dead sandboxes are stopped again only to make room for a new one: their removal
-	// releases what they still hold in any case.
+	// Dead sandboxes are stopped again only to make room for a new one. Otherwise
+	// their removal releases what they still hold.
 	if k := killOfStatus(s.pod, s.status); k.alive || (s.plan.CreateSandbox && !k.empty()) {
 		s.result.Acted = true
 		if err := s.m.kill(ctx, k, nil); err != nil {
@@ -261,8 +261,8 @@ func (s *podSync) killPod(ctx context.Context) bool {
 	return true
 }
 
-// killContainers stops single containers; the first error ends the sync, unless it is one of a
-// restart that somebody asked for.
+// killContainers stops single containers; the first error ends the sync, unless it is about a
+// restart that was asked for.
 func (s *podSync) killContainers(ctx context.Context) bool {
 	if !s.stopAsked(ctx) {
 		return false

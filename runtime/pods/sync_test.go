@@ -254,7 +254,7 @@ func TestSandboxFails(t *testing.T) {
 }
 
 // A create whose answer was lost is taken over, not repeated; a name that is reserved by a
-// create still going on is waited for (RT8).
+// create that is still under way is waited for (RT8).
 func TestUnansweredCreates(t *testing.T) {
 	reserved := errors.New(`rpc error: code = Unknown desc = failed to reserve name: name "x" is reserved for "y"`)
 	for _, tc := range []struct {
@@ -306,8 +306,8 @@ func TestUnansweredCreates(t *testing.T) {
 
 const nameWait = 10 * time.Second
 
-// A name that stays taken, by nothing that the runtime lists, is given up for the next one
-// after 10 s (RT8).
+// A name that stays taken, by nothing that the runtime lists, is given up after 10 s in
+// favor of the next one (RT8).
 func TestNameTakenForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)

@@ -41,8 +41,8 @@ func turnOf(t *target, all []*target) *turn {
 	return &out
 }
 
-// wait returns when the turn has come, limit is over or ctx has ended, and how
-// long that took.
+// wait returns when the turn has come, limit is over or ctx has ended. It returns
+// how long that took.
 func (t *turn) wait(ctx context.Context, c clock.Clock, limit time.Duration) time.Duration {
 	began := c.Now()
 	timer := c.NewTimer(limit)

@@ -139,8 +139,6 @@ func TestUserNamespace(t *testing.T) {
 	})
 }
 
-// spec/runtime.md 3.7: what the runtime cannot do is an error with words, and
-// nothing is made.
 // spec/runtime.md 3.7: pods get IDs that the node's files give to the kubelet, and no others.
 func TestUserNamespaceOfTheNodesFiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -162,6 +160,7 @@ func TestUserNamespaceOfTheNodesFiles(t *testing.T) {
 	})
 }
 
+// spec/runtime.md 3.7: what the runtime cannot do is an error with words, and nothing is made.
 func TestUserNamespaceUnsupported(t *testing.T) {
 	class := func(p *v1.Pod) { p.Spec.RuntimeClassName = ptr.To("kata") }
 	onHost := func(p *v1.Pod) { p.Spec.HostNetwork = true }
@@ -246,8 +245,8 @@ func (c classes) RuntimeClass(name string) (pods.RuntimeClass, error) {
 	return pods.RuntimeClass{}, errors.New("it does not exist")
 }
 
-// spec/runtime.md 3.8: the class's handler runs the sandbox, a missing class
-// makes the sandbox wait; 3.10: its overhead holds for pods that name none.
+// spec/runtime.md 3.8: the class's handler runs the sandbox, a missing class makes
+// the sandbox wait; 3.10: its overhead applies to pods that name none.
 func TestRuntimeClass(t *testing.T) {
 	classed := func(name string) func(*v1.Pod) { return func(p *v1.Pod) { p.Spec.RuntimeClassName = &name } }
 	amount := func(memory string) v1.ResourceList {

@@ -11,7 +11,7 @@ import (
 // network file systems, block devices. It may also replace the engine for volumes that
 // it does make (emptyDir, hostPath, image, configMap, secret, downwardAPI, projected).
 //
-// It is called from many goroutines at once, for one pod from one at a time.
+// It is called from many goroutines at once, but never concurrently for one pod.
 // Every method may be called again after a crash or an error and then continues from
 // what it finds on the node; a call that has nothing to do succeeds. Calls may block,
 // and must return soon after ctx ends. Pods and volumes are only read.

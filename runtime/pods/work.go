@@ -38,8 +38,8 @@ func (s *podSync) makes(ctx context.Context, method, container string, call func
 	}, call)
 }
 
-// hasRun reports whether a container of the pod was ever started: what is to be started now
-// starts again.
+// hasRun reports whether a container of the pod was ever started: what starts now is then a
+// restart.
 func hasRun(status *runtime.PodStatus) bool {
 	if status == nil {
 		return false
@@ -52,7 +52,7 @@ func hasRun(status *runtime.PodStatus) bool {
 	return false
 }
 
-// Work is a call that makes or starts a sandbox or a container, as it is under way.
+// Work is a call under way that makes or starts a sandbox or a container.
 type Work struct {
 	Pod types.UID
 	// Call is RunPodSandbox, CreateContainer or StartContainer.
@@ -84,8 +84,8 @@ func (w Work) String() string {
 	return fmt.Sprintf("%s is under way since %s", what, since)
 }
 
-// Work returns what the runtime is asked to make and start at the moment, and what waits
-// for its turn, in the order in which it was asked for. It does not block.
+// Work returns the calls that make and start something at the moment, and those that
+// wait for their turn, in the order in which they were asked for. It does not block.
 func (m *Manager) Work() []Work {
 	calls := m.work.Calls()
 	out := make([]Work, 0, len(calls))

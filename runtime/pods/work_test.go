@@ -133,8 +133,8 @@ func mostWork(f *fake.Runtime) (most int) {
 }
 
 // TestHungWorkDelaysOnlyItsPod: spec/runtime.md 24.3 to 24.6. However many pods hang, and in
-// whichever call, another pod starts within 4 s, is told nothing of them, and what hangs is
-// told by name and time.
+// whichever call, another pod starts within 4 s and is told nothing of them, and what hangs
+// is reported by name and time.
 func TestHungWorkDelaysOnlyItsPod(t *testing.T) {
 	for _, method := range []fake.Method{fake.RunPodSandbox, fake.CreateContainer, fake.StartContainer} {
 		for _, hung := range []int{9, 99} {
@@ -177,8 +177,8 @@ func TestHungWorkDelaysOnlyItsPod(t *testing.T) {
 	}
 }
 
-// TestWaitingStartLeavesWithItsContext: spec/runtime.md 24.1. A pod that is to end does not
-// wait for its turn to start, and what waits is told.
+// TestWaitingStartLeavesWithItsContext: spec/runtime.md 24.1. A pod that has to end does
+// not wait for its turn to start, and what waits is reported.
 func TestWaitingStartLeavesWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil, func(o *pods.Options) { o.MaxRuntimeWork = 1 })
@@ -251,7 +251,7 @@ func TestHungPullDelaysOnlyItsImage(t *testing.T) {
 }
 
 // TestLongWaitForATurnIsAProblem: IN2, 24.6. Where calls and pulls take long, those whose turn has not
-// come for a minute, or two, are listed by name; they are no longer once their turn has come.
+// come for a minute, or two, are listed by name, but no longer once their turn has come.
 func TestLongWaitForATurnIsAProblem(t *testing.T) {
 	for _, tc := range []struct {
 		method fake.Method

@@ -212,8 +212,8 @@ func stopSignal(s runtimeapi.Signal) (int, error) {
 	return 0, fmt.Errorf("stop signal %s is unknown", s)
 }
 
-// signalOf is the inverse of stopSignal; the default for SIGTERM, and for a number that is
-// no signal's.
+// signalOf is the inverse of stopSignal; it returns the default for SIGTERM, and for a
+// number that is not a signal's.
 func signalOf(number int) runtimeapi.Signal {
 	if number == int(unix.SIGTERM) {
 		return runtimeapi.Signal_SIGNAL_RUNTIME_DEFAULT

@@ -23,7 +23,7 @@ import (
 type container struct {
 	record containerRecord // never changes
 	dir    string
-	op     slot // serialises creation, start, the begin of a stop, removal
+	op     slot // serialises creation, start, the beginning of a stop, removal
 
 	// exited is closed when the container has ended.
 	exited chan struct{}
@@ -48,7 +48,7 @@ type run struct {
 	output     *output         // if the agent copies the output
 }
 
-// release frees everything; with drain, the container has ended.
+// release frees everything; drain says that the container has ended.
 func (u *run) release(drain bool) {
 	if u.output != nil {
 		u.output.close(drain)
@@ -73,8 +73,8 @@ func (c *container) key() string {
 
 // CreateContainer checks a config and records the container; nothing runs yet.
 // [runtime.ErrInvalid] names all problems of the config at once. The sandbox must be
-// ready ([runtime.ErrFailedPrecondition]). It keeps the config it was run with;
-// sandboxConfig is ignored.
+// ready ([runtime.ErrFailedPrecondition]). The sandbox keeps the config it was run
+// with; sandboxConfig is ignored.
 func (r *Runtime) CreateContainer(ctx context.Context, podSandboxID string, config *runtimeapi.ContainerConfig, _ *runtimeapi.PodSandboxConfig) (string, error) {
 	leave, err := r.enter(ctx)
 	if err != nil {
@@ -111,7 +111,7 @@ func (r *Runtime) CreateContainer(ctx context.Context, podSandboxID string, conf
 	}
 	if err != nil {
 		r.forget(c)
-		_ = os.RemoveAll(c.dir) // New removes what stays
+		_ = os.RemoveAll(c.dir) // New removes what remains
 		return "", fmt.Errorf("create container %q: %w", record.Name, err)
 	}
 	r.mu.Lock()

@@ -32,9 +32,9 @@
 //	  │                └────┴──► log file in the sandbox's log directory
 //	  └─ one epoll goroutine: pidfd of each supervisor (or container)
 //
-// As pods have no network of their own, a forwarded port of any pod is that port of the
-// host's loopback address, whichever program listens there: whoever may forward ports of
-// a pod reaches all of them, as commands in a container do.
+// Because pods have no network of their own, a forwarded port of any pod is that port of
+// the host's loopback address, whichever program listens there: whoever may forward
+// ports of a pod reaches all of them, as commands in a container do.
 //
 // A sandbox is a record and a log directory; it has no address of its own: probes and
 // hooks name 127.0.0.1 as their host, which podwright.Config.Outbound must allow. A

@@ -135,8 +135,7 @@ func waitExit(t *testing.T, r *Runtime, id string) *runtimeapi.ContainerStatus {
 	return status(t, r, id)
 }
 
-// waitLine waits until the container has logged a line: it is told by the
-// container itself through a FIFO-free way, the log file.
+// waitLine waits until the container's log file has a line.
 func waitLine(t *testing.T, r *Runtime, id, line string) {
 	t.Helper()
 	path := status(t, r, id).GetLogPath()

@@ -19,12 +19,11 @@ type subscriber struct {
 	behind bool          // guarded by Runtime.mu
 }
 
-// GetContainerEvents sends an event for every creation, start, end and removal of
-// a sandbox or container made through this Runtime or noticed by it, with the
+// GetContainerEvents sends an event for every creation, start, end and removal of a
+// sandbox or container that is made through this Runtime or noticed by it, with the
 // status of the whole sandbox at that moment, until ctx ends or the runtime is
 // closed. A reader more than 1024 events behind loses the stream with
-// [runtime.ErrExhausted] and must list instead. The callback is
-// called with nil.
+// [runtime.ErrExhausted] and must list instead. The callback is called with nil.
 func (r *Runtime) GetContainerEvents(ctx context.Context, containerEventsCh chan *runtimeapi.ContainerEventResponse, connectionEstablishedCallback func(runtimeapi.RuntimeService_GetContainerEventsClient)) error {
 	leave, err := r.enter(ctx)
 	if err != nil {

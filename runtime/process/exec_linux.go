@@ -18,13 +18,12 @@ import (
 // read and dropped.
 const maxExecOutput = 16 << 20
 
-// ExecSync runs cmd with the container's environment, user, root, mounts and
-// working directory, in a session of its own, and waits for it. When the time-out
-// is over, ctx ends, or the container ends, everything cmd started is killed, and
-// what it had written is returned with [runtime.ErrDeadline], a context error or
-// [runtime.ErrFailedPrecondition]. Processes that cmd leaves in the background run on;
-// their output is not read. At most 16 MiB of each
-// stream are returned.
+// ExecSync runs cmd with the container's environment, user, root, mounts and working
+// directory, in a session of its own, and waits for it. When the time-out is over, ctx
+// ends, or the container ends, everything cmd started is killed, and what it had
+// written is returned with [runtime.ErrDeadline], a context error or
+// [runtime.ErrFailedPrecondition]. Processes that cmd leaves in the background keep
+// running; their output is not read. At most 16 MiB of each stream are returned.
 func (r *Runtime) ExecSync(ctx context.Context, containerID string, cmd []string, timeout time.Duration) (stdout, stderr []byte, err error) {
 	leave, err := r.enter(ctx)
 	if err != nil {
@@ -132,7 +131,7 @@ func (r *Runtime) startJob(c *container, u *run, cmd []string, files *jobFiles) 
 	return j, nil
 }
 
-// finish reaps a command that has ended by itself.
+// finish reaps a command that has exited by itself.
 func (j *job) finish() error {
 	status, ok := reap(j.process.Identity().PID, unix.WNOHANG)
 	j.release()
@@ -151,7 +150,7 @@ func (j *job) finish() error {
 func (r *Runtime) abort(j *job) {
 	_ = j.process.KillTree()
 	j.release()
-	// In an uninterruptible system call its end may take long: the caller does not
+	// In an uninterruptible system call it may take long to end: the caller does not
 	// wait for it, Close does.
 	r.work.Go(func() { reap(j.process.Identity().PID, 0) })
 }
@@ -164,7 +163,7 @@ func (j *job) release() {
 	j.process.Close()
 }
 
-// capture keeps the begin of what is written to it.
+// capture keeps the start of what is written to it.
 type capture struct {
 	data []byte
 }

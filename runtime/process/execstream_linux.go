@@ -13,9 +13,8 @@ import (
 // endOfInput is what a user types to end the input of a terminal.
 const endOfInput = 4
 
-// ExecStream implements [cri.DirectStreamer]: it runs cmd as ExecSync does, connected with the
-// ends of streams. Its output is bounded by nothing: a command whose output is not
-// taken waits.
+// ExecStream implements [cri.DirectStreamer]: it runs cmd as ExecSync does, connected to the
+// ends of streams. Its output is not bounded: a command whose output is not read waits.
 func (r *Runtime) ExecStream(ctx context.Context, containerID string, cmd []string, streams cri.Streams) error {
 	leave, err := r.enter(ctx)
 	if err != nil {
@@ -56,14 +55,14 @@ func (r *Runtime) execStream(ctx context.Context, id string, cmd []string, strea
 		}
 		if streams.Stdin != nil {
 			// It ends with the input, or when it writes after the command's end. The caller's
-			// Read is not to be interrupted.
+			// Read cannot be interrupted.
 			go copyInput(files, streams.Stdin)
 		}
 	}
 	return r.awaitStream(ctx, c, j, files, streams.Resize)
 }
 
-// streamFiles makes what connects a command with the ends of streams.
+// streamFiles makes what connects a command to the ends of streams.
 func streamFiles(record *containerRecord, streams *cri.Streams) (*jobFiles, error) {
 	written := func(w io.Writer) io.Writer {
 		if w == nil {
@@ -77,7 +76,7 @@ func streamFiles(record *containerRecord, streams *cri.Streams) (*jobFiles, erro
 	return pipeFiles(record, streams.Stdin != nil, written(streams.Stdout), written(streams.Stderr))
 }
 
-// copyInput gives a command its input, and its end.
+// copyInput copies the input to a command, and then ends it.
 func copyInput(files *jobFiles, from io.Reader) {
 	_, err := io.Copy(files.input, from)
 	if !files.terminal {

@@ -13,8 +13,8 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// ForwardPort implements [cri.DirectForwarder]. Pods have the host's network, so the port is one
-// of the host's loopback addresses, 127.0.0.1 and otherwise ::1, whichever program listens there.
+// ForwardPort implements [cri.DirectForwarder]. Pods have the host's network, so the port is on
+// the host's loopback address, 127.0.0.1 or, if that fails, ::1, whichever program listens there.
 func (r *Runtime) ForwardPort(ctx context.Context, podSandboxID string, port int32, conn io.ReadWriter) error {
 	leave, err := r.enter(ctx)
 	if err != nil {
@@ -40,7 +40,7 @@ func (r *Runtime) forwardPort(ctx context.Context, id string, port int32, conn i
 		return fmt.Errorf("the sandbox is not ready: %w", runtime.ErrFailedPrecondition)
 	default:
 	}
-	// Only the end of this call ends the copying, so its error is never that of a connection which was closed here.
+	// Only the end of this call ends the copying, so its error is never that of a connection that was closed here.
 	copying, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	ended := make(chan error, 1)
@@ -57,7 +57,7 @@ func (r *Runtime) forwardPort(ctx context.Context, id string, port int32, conn i
 	}
 }
 
-// forward copies between conn and a port until the port has no more to say, or ctx ends.
+// forward copies between conn and a port until the program at the port has no more to say, or ctx ends.
 func forward(ctx context.Context, port int32, conn io.ReadWriter) error {
 	pod, err := dialLoopback(ctx, port)
 	if err != nil {
@@ -66,7 +66,7 @@ func forward(ctx context.Context, port int32, conn io.ReadWriter) error {
 	defer pod.Close()
 	defer context.AfterFunc(ctx, func() { _ = pod.Close() })()
 	left := make(chan error, 1) // why the caller can no longer be read
-	// It ends with the caller's input, or when it writes after the end. The caller's Read is not to be interrupted.
+	// It ends with the caller's input, or when it writes after the end. The caller's Read cannot be interrupted.
 	go func() {
 		if _, err := io.Copy(pod, reading{conn, left}); err == nil {
 			_ = pod.CloseWrite()
@@ -83,7 +83,7 @@ func forward(ctx context.Context, port int32, conn io.ReadWriter) error {
 	}
 }
 
-// reading is what a caller sends. A failure, which is not the same as one to pass it on, goes to failed.
+// reading reads what a caller sends. A failure to read, as opposed to one to pass it on, goes to failed.
 type reading struct {
 	io.Reader
 	failed chan<- error

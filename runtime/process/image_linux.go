@@ -24,8 +24,8 @@ type image struct {
 	root string // the folder to enter, "" for the host's root
 }
 
-// resolveImage finds the image a name means. Its errors name the image and the
-// two forms there are.
+// resolveImage finds the image that a name means. Its errors name the image and the
+// two valid forms.
 func resolveImage(name string) (image, error) {
 	// Callers that complete image names add this tag.
 	ref := strings.TrimSuffix(name, ":latest")
@@ -104,8 +104,8 @@ func (r *Runtime) image(name string) (image, error) {
 	return i, err
 }
 
-// ImageStatus returns the image's status, with a nil Image for a name that is no
-// image of this runtime.
+// ImageStatus returns the image's status, with a nil Image for a name that is not
+// an image of this runtime.
 func (r *Runtime) ImageStatus(ctx context.Context, spec *runtimeapi.ImageSpec, _ bool) (*runtimeapi.ImageStatusResponse, error) {
 	leave, err := r.enter(ctx)
 	if err != nil {
@@ -119,9 +119,9 @@ func (r *Runtime) ImageStatus(ctx context.Context, spec *runtimeapi.ImageSpec, _
 	return &runtimeapi.ImageStatusResponse{Image: i.api()}, nil
 }
 
-// PullImage fetches nothing: it returns the name of an image that is there, and
-// for any other an error that names the image and the two forms this runtime
-// has ([runtime.ErrInvalid], or [runtime.ErrNotFound] for a missing folder).
+// PullImage fetches nothing: it returns the name of an image that is present, and
+// for any other an error that names the image and the two forms of this runtime
+// ([runtime.ErrInvalid], or [runtime.ErrNotFound] for a missing folder).
 func (r *Runtime) PullImage(ctx context.Context, spec *runtimeapi.ImageSpec, _ *runtimeapi.AuthConfig, _ *runtimeapi.PodSandboxConfig) (string, error) {
 	leave, err := r.enter(ctx)
 	if err != nil {
@@ -132,8 +132,8 @@ func (r *Runtime) PullImage(ctx context.Context, spec *runtimeapi.ImageSpec, _ *
 	return i.ref, err
 }
 
-// RemoveImage removes nothing. It succeeds for an absent image and is
-// [runtime.ErrFailedPrecondition] for one that is there: the host's root and the
+// RemoveImage removes nothing. It succeeds for an absent image and returns
+// [runtime.ErrFailedPrecondition] for one that is present: the host's root and the
 // user's folders are not the runtime's to remove.
 func (r *Runtime) RemoveImage(ctx context.Context, spec *runtimeapi.ImageSpec) error {
 	leave, err := r.enter(ctx)

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// jobFiles connect a command with its caller.
+// jobFiles connect a command to its caller.
 type jobFiles struct {
-	// The ends of the command.
+	// The command's ends.
 	stdin, stdout, stderr *os.File
 	// input is where the caller's input goes; nil if there is none.
 	input *os.File
@@ -60,7 +60,7 @@ func pipeFiles(record *containerRecord, input bool, stdout, stderr io.Writer) (_
 	return f, nil
 }
 
-// terminalFiles makes a terminal. The command has its end, whatever is below its /dev.
+// terminalFiles makes a terminal. The command gets its end whatever is below the command's /dev.
 func terminalFiles(record *containerRecord, stdout io.Writer) (*jobFiles, error) {
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -112,7 +112,7 @@ func control(file *os.File, f func(fd int) error) error {
 	return inner
 }
 
-// closeTheirs closes the ends of the command.
+// closeTheirs closes the command's ends.
 func (f *jobFiles) closeTheirs() {
 	for _, file := range []*os.File{f.stdin, f.stdout, f.stderr} {
 		if file != nil {
@@ -121,7 +121,7 @@ func (f *jobFiles) closeTheirs() {
 	}
 }
 
-// closeOurs closes the ends of the caller.
+// closeOurs closes the caller's ends.
 func (f *jobFiles) closeOurs() {
 	if f.input != nil {
 		f.input.Close()

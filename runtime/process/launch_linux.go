@@ -16,8 +16,8 @@ import (
 	"github.com/podwright/podwright/runtime/process/internal/osproc"
 )
 
-// containerEnv is in the environment of every container's process. It finds a
-// container whose starter was killed between the fork and the record of it.
+// containerEnv is in the environment of every container's process. It serves to
+// find a container whose starter was killed between the fork and the record of it.
 const containerEnv = "PODWRIGHT_CONTAINER_ID"
 
 // startContainer starts the process of a container as a child of the caller,
@@ -57,7 +57,7 @@ func startContainer(dir string, record *containerRecord, supervisor osproc.Ident
 		}
 		process.Close()
 	}
-	// A process that is not on record would be lost with its parent.
+	// A process that is not on record would be lost if its parent ended.
 	_ = unix.Kill(-pid, unix.SIGKILL)
 	reap(pid, 0)
 	output.close(true)
@@ -138,8 +138,8 @@ func (s Supervisor) start(dir string) (startedRecord, *osproc.Process, error) {
 	return *h.Started, process, nil
 }
 
-// lockFile opens and locks a file, without waiting. The lock goes with the last
-// copy of the descriptor, thus also with a killed process.
+// lockFile opens and locks a file, without waiting. The lock ends with the last
+// copy of the descriptor, even if a process is killed.
 func lockFile(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

@@ -78,7 +78,7 @@ func (r *Runtime) start(c *container) error {
 	return nil
 }
 
-// launch makes the container's process, with a supervisor if the runtime has that.
+// launch makes the container's process, with a supervisor if the runtime has one.
 func (r *Runtime) launch(c *container) (*run, startedRecord, error) {
 	var started startedRecord
 	if !r.supervisor.enabled() {
@@ -125,8 +125,8 @@ func (r *Runtime) isClosed() bool {
 	return r.closed
 }
 
-// supervisorEnded reads what the supervisor left. If it was killed, the agent
-// takes its place as far as possible.
+// supervisorEnded reads what the supervisor left. If it was killed, the agent takes
+// its place as far as it can.
 func (r *Runtime) supervisorEnded(c *container, u *run) {
 	if u.child != 0 {
 		reap(u.child, unix.WNOHANG)

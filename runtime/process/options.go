@@ -34,8 +34,8 @@ type Options struct {
 	Rand io.Reader
 }
 
-// Supervisor shows that the embedding program calls [Shim], so that the runtime may run
-// the program's own binary again. With the zero value it never does.
+// Supervisor proves that the embedding program calls [Shim], so that the runtime may
+// run the program's own binary again. With the zero value it never does.
 type Supervisor struct {
 	executable string
 }

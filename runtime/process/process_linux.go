@@ -31,7 +31,7 @@ const (
 
 // Runtime runs containers as processes of the operating system. It is safe for
 // concurrent use. It implements [cri.RuntimeService], [cri.ImageService],
-// [cri.EventStreamer], [cri.DirectForwarder] and, but for attaching,
+// [cri.EventStreamer], [cri.DirectForwarder] and, except for attaching,
 // [cri.DirectStreamer].
 type Runtime struct {
 	root       string
@@ -158,7 +158,7 @@ func (r *Runtime) path(parts ...string) string {
 
 // Close stops watching and leaves containers running. Calls under way end with
 // [runtime.ErrUnavailable]; Close waits for them until ctx ends, and returns the
-// context's error if some did not end. A grace period that runs is given up: the
+// context's error if some did not end. A grace period under way is given up: the
 // container has had its stop signal, and the next StopContainer kills it. Closing twice
 // is allowed.
 func (r *Runtime) Close(ctx context.Context) error {

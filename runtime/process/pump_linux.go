@@ -57,8 +57,8 @@ func (p *pump) drain() {
 		return
 	}
 	buffer := make([]byte, 32<<10)
-	// A process that writes without end could keep this busy without end: the
-	// capacity of a pipe is enough.
+	// A process that never stops writing could keep this busy forever: the capacity of
+	// a pipe is enough.
 	for left := 1 << 20; left > 0; {
 		n := 0
 		err := raw.Control(func(fd uintptr) {
@@ -82,9 +82,9 @@ type output struct {
 	pumps   [2]*pump
 }
 
-// outputFiles are the container's ends of its FIFOs, open for reading and
-// writing: the container is a reader of its own output, so writing never raises
-// SIGPIPE when the process that copies the log dies, and waits for the next one.
+// outputFiles are the container's ends of its FIFOs, open for reading and writing.
+// The container is a reader of its own output, so when the process that copies the
+// log dies, a write raises no SIGPIPE but waits for the next one.
 type outputFiles struct {
 	stdout, stderr *os.File
 }

@@ -84,7 +84,7 @@ func TestAgentKilledContainerEnds(t *testing.T) {
 	})
 }
 
-// wantExit wants the code if there was a supervisor, else an unknown end that
+// wantExit wants the code if there was a supervisor, otherwise an unknown end that
 // cannot be taken for success.
 func wantExit(t *testing.T, s *runtimeapi.ContainerStatus, supervisor Supervisor, code int32) {
 	t.Helper()

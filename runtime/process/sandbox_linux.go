@@ -20,7 +20,7 @@ import (
 // sandbox is a sandbox in memory.
 type sandbox struct {
 	op      slot          // serialises stop and removal
-	stopped chan struct{} // closed once it is not ready for good
+	stopped chan struct{} // closed once it is permanently not ready
 
 	// Guarded by Runtime.mu. Only record.NotReady changes.
 	record sandboxRecord
@@ -37,10 +37,10 @@ func (s *sandbox) state() runtimeapi.PodSandboxState {
 	return runtimeapi.PodSandboxState_SANDBOX_READY
 }
 
-// RunPodSandbox records a sandbox and makes its log directory. Port mappings,
-// DNS, host name, sysctls and namespaces are accepted and have no effect. A
-// second sandbox of the same pod and attempt is [runtime.ErrAlreadyExists]; a
-// runtime handler other than "" is [runtime.ErrInvalid].
+// RunPodSandbox records a sandbox and makes its log directory. Port mappings, DNS,
+// host name, sysctls and namespaces are accepted and have no effect. A second
+// sandbox of the same pod and attempt fails with [runtime.ErrAlreadyExists], a
+// runtime handler other than "" with [runtime.ErrInvalid].
 func (r *Runtime) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig, runtimeHandler string) (string, error) {
 	leave, err := r.enter(ctx)
 	if err != nil {
@@ -124,7 +124,7 @@ func (r *Runtime) StopPodSandbox(ctx context.Context, podSandboxID string) error
 	return r.withSandbox(ctx, podSandboxID, func(s *sandbox) error { return r.stopSandbox(ctx, s) })
 }
 
-// withSandbox calls f with the slot of a sandbox. An unknown sandbox is success.
+// withSandbox calls f with the slot of a sandbox. It succeeds if there is no such sandbox.
 func (r *Runtime) withSandbox(ctx context.Context, id string, f func(*sandbox) error) error {
 	leave, err := r.enter(ctx)
 	if err != nil {

@@ -57,8 +57,8 @@ func TestSecretsStayPrivate(t *testing.T) {
 	})
 }
 
-// RD1: a folder in a place that other users can change is refused: they could replace what
-// the runtime starts.
+// RD1: a folder in a place that other users can change is refused, because they could
+// replace what the runtime starts.
 func TestRootInAnOpenPlaceIsRefused(t *testing.T) {
 	open := t.TempDir()
 	must(t, os.Chmod(filepath.Dir(open), 0o755)) // which t.TempDir closes to all others
@@ -133,7 +133,7 @@ func TestPathsStayInside(t *testing.T) {
 	}
 }
 
-// tree lists the files around a folder.
+// folderTree lists the files around a folder.
 func folderTree(t *testing.T, root string) string {
 	t.Helper()
 	var out strings.Builder

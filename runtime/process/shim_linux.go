@@ -18,8 +18,8 @@ import (
 	"github.com/podwright/podwright/runtime/process/internal/osproc"
 )
 
-// How the agent runs its own binary as a supervisor: this argv[0], the
-// container's folder as only argument, this variable, and two descriptors.
+// How the agent runs its own binary as a supervisor: this argv[0], the container's
+// folder as the only argument, this variable, and two descriptors.
 const (
 	shimName    = "podwright-supervisor"
 	shimEnv     = "PODWRIGHT_SUPERVISOR"
@@ -29,7 +29,7 @@ const (
 	selfExecutable = "/proc/self/exe"
 )
 
-// handshake is what a supervisor tells the agent that started it: either.
+// handshake is what a supervisor tells the agent that started it; one field is set.
 type handshake struct {
 	Started *startedRecord `json:"started,omitempty"`
 	Error   string         `json:"error,omitempty"`
@@ -189,8 +189,8 @@ func (s *shim) answer(conn net.Conn) {
 	fmt.Fprintln(conn, answer)
 }
 
-// inDir calls f with a short name of the folder, valid during the call: the path
-// of a unix socket may have 107 bytes only.
+// inDir calls f with a short name of the folder, valid during the call: the path of
+// a unix socket may have only 107 bytes.
 func inDir(dir string, f func(short string) error) error {
 	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -34,8 +34,8 @@ func (r *Runtime) StopContainer(ctx context.Context, containerID string, timeout
 	return r.awaitStop(ctx, c)
 }
 
-// beginStop asks a container to stop and arranges for it to be killed when grace
-// is over. A start under way is waited for.
+// beginStop asks a container to stop and arranges for it to be killed when grace is
+// over. It waits for a start under way.
 func (r *Runtime) beginStop(ctx context.Context, c *container, grace time.Duration) error {
 	if err := r.acquire(ctx, c.op); err != nil {
 		return err

@@ -158,7 +158,7 @@ func TestStopSignalNumbers(t *testing.T) {
 	}
 }
 
-// The status tells the stop signal unless it is the default.
+// The status shows the stop signal unless it is the default.
 func TestStatusTellsStopSignal(t *testing.T) {
 	for value := range runtimeapi.Signal_name {
 		n, _ := stopSignal(runtimeapi.Signal(value))
@@ -191,7 +191,7 @@ func TestSupervisorPassesTerm(t *testing.T) {
 	}
 }
 
-// A second Runtime in the same program is the parent still: nothing is unknown.
+// A second Runtime in the same program is still the parent: nothing is unknown.
 func TestReopenInProcess(t *testing.T) {
 	eachMode(t, func(t *testing.T, supervisor Supervisor) {
 		r := newRuntime(t, supervisor)

@@ -121,10 +121,10 @@ type exitRecord struct {
 	FinishedAt time.Time `json:"finishedAt"`
 }
 
-// writeRecord puts value as JSON into the file name of dir: completely or, after
-// a crash at any moment, not at all. Records may hold secrets (environment), so
-// only the owner may read them. A supervisor and an agent that no longer waits for it may
-// write the same record at a time.
+// writeRecord puts value as JSON into the file name of dir: completely or, after a crash
+// at any moment, not at all. Records may hold secrets (environment), so only the owner
+// may read them. A supervisor and an agent that no longer waits for it may write the same
+// record at the same time.
 func writeRecord(dir, name string, value any) error {
 	data, err := json.Marshal(value)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// containerAnswers: changes of an answer by the caller have no effect.
+// containerAnswers: changes that the caller makes to an answer have no effect.
 func containerAnswers(e *env) {
 	s := e.sandbox()
 	id := e.create(s, Program{}, func(c *runtimeapi.ContainerConfig) { c.Annotations = awkwardAnnotations() })

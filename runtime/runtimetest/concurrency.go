@@ -90,7 +90,7 @@ func concurrentDuplicate(e *env) {
 	waiting.Go(func() {
 		select {
 		case <-made:
-			_ = timing.Sleep(ctx, e.Clock, duplicatePatience) // ended early, all have answered
+			_ = timing.Sleep(ctx, e.Clock, duplicatePatience) // ends early once all have answered
 			giveUp()
 		case <-ctx.Done():
 		}

@@ -46,7 +46,7 @@ func containerCases() []namedCase {
 	}
 }
 
-// containerLifeCycle: the status and the list of everything tell each state as it comes.
+// containerLifeCycle: the status and the list of everything show each state as it comes.
 func containerLifeCycle(e *env) {
 	s := e.sandbox()
 	id := e.create(s, Program{Run: Forever})
@@ -190,8 +190,8 @@ func containerAttempts(e *env) {
 	}
 }
 
-// containerTimes: no time before its state, all in order after the end
-// (spec/runtime.md 1.8).
+// containerTimes: no time is set before its state is reached; after the end all are
+// in order (spec/runtime.md 1.8).
 func containerTimes(e *env) {
 	s := e.sandbox()
 	id := e.create(s, Program{Run: 100 * time.Millisecond})
@@ -225,7 +225,7 @@ func containerListed(e *env) {
 	if c.GetPodSandboxId() != s.id {
 		e.Errorf("sandbox ID %q, want %q", c.GetPodSandboxId(), s.id)
 	}
-	// A list may tell another moment of the making than the status, such as its begin.
+	// A list may report another moment of the creation than the status, such as its start.
 	if c.GetCreatedAt() <= 0 || c.GetCreatedAt() > status.GetStartedAt() {
 		e.Errorf("the list says created at %d, the status started at %d", c.GetCreatedAt(), status.GetStartedAt())
 	}
@@ -280,7 +280,7 @@ func containerFilters(e *env) {
 }
 
 // containerDuplicate: a runtime refuses the second call for a name and attempt, or answers
-// it with the container that there is.
+// it with the existing container.
 func containerDuplicate(e *env) {
 	s := e.sandbox()
 	config := e.containerConfig(s, Program{})

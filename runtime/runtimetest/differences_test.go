@@ -17,10 +17,10 @@ import (
 	"github.com/podwright/podwright/runtime/runtimetest"
 )
 
-// different is a runtime that uses the freedom of the CRI: it adds labels, answers a
-// repeated create with what there is, insists on the namespaces in the container's own config
-// and on the image as the user wrote it, lists another moment of a container's making than its
-// status tells, and runs commands in containers that have not been started.
+// different is a runtime that uses the freedom of the CRI: it adds labels, answers a repeated
+// create with the existing object, insists on the namespaces in the container's own config and
+// on the image as the user wrote it, lists another moment of a container's creation than its
+// status, and runs commands in containers that have not been started.
 type different struct{ *fake.Runtime }
 
 const ownLabel = "runtime.example.com/added"

@@ -25,7 +25,7 @@
 // each has its own pod UID and looks only at its own objects. [Limits] declares what a
 // runtime cannot do by design; no case depends on the implementation's name. What the CRI
 // leaves open is open here: a runtime may add labels of its own, and may answer a second
-// create call for a name either with an error or with what there is.
+// create call for a name either with an error or with the existing object.
 //
 // The package is not a benchmark, not a replacement for critest (it tests only
 // the narrowed interfaces) and not a test of isolation: nothing here checks

@@ -93,7 +93,7 @@ func eventLife(e *env) {
 	<-ended
 }
 
-// eventEnd ends a stream that has told of something: before that, it may still be refused.
+// eventEnd ends a stream that has delivered an event: before that, it may still be refused.
 func eventEnd(e *env) {
 	ctx, cancel := context.WithCancel(e.ctx)
 	defer cancel()

@@ -87,7 +87,7 @@ func execCancelled(e *env) {
 		_, _, err := e.Runtime.ExecSync(ctx, id, e.Command(Program{Run: Forever}), 0)
 		ended <- err
 	}()
-	// Commands that came later have ended by now, so the first one runs. The case is about a command that runs:
+	// Later commands have ended by now, so the first one runs. The case is about a command that runs:
 	// containerd 2.4 can hold up the end of a container for 30 s if a command in it was cut off at its start.
 	for range 3 {
 		_, _, err := e.exec(id, Program{}, 30*time.Second)
@@ -99,14 +99,14 @@ func execCancelled(e *env) {
 	}
 }
 
-// execExited: the error is no exit code of a command.
+// execExited: the error is not an exit code of a command.
 func execExited(e *env) {
 	s := e.sandbox()
 	e.wantNoExec(e.finish(s, Program{}).GetId())
 }
 
 // execCreated: a runtime may run commands in a container that has not been started, which does
-// not start it. A refusal is no exit code of a command.
+// not start it. A refusal is not an exit code of a command.
 func execCreated(e *env) {
 	s := e.sandbox()
 	id := e.create(s, Program{Run: Forever})

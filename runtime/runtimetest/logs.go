@@ -72,7 +72,7 @@ func parseEntry(line string) (entry, error) {
 	return entry{time: at, stream: fields[1], partial: tag == "P", text: fields[3]}, nil
 }
 
-// texts joins partial entries of a stream to lines.
+// texts joins partial entries of a stream into lines.
 func texts(entries []entry, stream string) []string {
 	var out []string
 	open := ""
@@ -115,8 +115,8 @@ func logFormat(e *env) {
 	}
 }
 
-// logPartial: the runtime chooses where to split a line; the pieces must join to the
-// line.
+// logPartial: the runtime chooses where to split a line; joined, the pieces must
+// give the line.
 func logPartial(e *env) {
 	s := e.sandbox()
 	long := strings.Repeat("0123456789abcdef", 4096) // 64 KiB

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Program says what a container, or a command that ExecSync runs in it, does. [Subject.Command] turns it into an argv. The zero value exits at once
-// with code 0.
+// Program says what a container, or a command that ExecSync runs in it, does. [Subject.Command] turns it into
+// an argv. The zero value exits immediately with code 0.
 //
 // A program does, in this order: set its SIGTERM behaviour, print Stdout,
 // Stderr, the variables of Env and the working directory, then run for Run, then
@@ -42,7 +42,7 @@ type Program struct {
 	OnTERM int
 }
 
-// Forever as Program.Run means: until a signal ends the program.
+// Forever as Program.Run means to run until a signal ends the program.
 const Forever time.Duration = -1
 
 // Shell returns a Subject.Command that runs programs with a POSIX shell:

@@ -11,8 +11,8 @@ import (
 )
 
 // Factory returns the runtime under test. It is called once per case, on the
-// goroutine of that case; it may hand out the same services each time. It ends
-// what it starts with t.Cleanup, which runs after the case's own clean-up.
+// goroutine of that case; it may hand out the same services each time. It registers
+// t.Cleanup for what it starts, which runs after the case's own clean-up.
 type Factory func(t *testing.T) Subject
 
 // Subject is a runtime under test and what the suite must know to use it.

@@ -181,9 +181,9 @@ func sandboxFilters(e *env) {
 	}
 }
 
-// sandboxDuplicate: name, namespace, UID and attempt are reserved while the
-// sandbox exists, also when it is stopped, and free again once removed. A runtime
-// refuses the second call or answers it with the sandbox that there is.
+// sandboxDuplicate: name, namespace, UID and attempt are reserved while the sandbox
+// exists, even if it is stopped, and free again once removed. A runtime refuses the
+// second call or answers it with the existing sandbox.
 func sandboxDuplicate(e *env) {
 	s := e.sandbox()
 	again := func() (string, error) { return e.Runtime.RunPodSandbox(e.ctx, s.config, e.RuntimeHandler) }

@@ -97,7 +97,7 @@ func stopCancelled(e *env) {
 	ctx, cancel := context.WithCancel(e.ctx)
 	first := make(chan error, 1)
 	go func() { first <- e.Runtime.StopContainer(ctx, id, 3600) }()
-	// A command in the container takes time in which the stop arrives.
+	// Running a command in the container takes time, in which the stop arrives.
 	_, _, err := e.exec(id, Program{}, 0)
 	e.must(err)
 	cancel()

@@ -10,6 +10,5 @@
 //	f := fake.New(faketest.Options())
 //	subject := faketest.Subject(client, client) // client of f
 //
-// It is not needed, and not meant, for tests that use the fake for themselves:
-// they write scripts.
+// Tests that use the fake directly do not need this package: they write scripts.
 package faketest

@@ -24,9 +24,9 @@ const (
 	repeatTick = 100 * time.Millisecond
 )
 
-// Options returns the options of a fake the suite can run on: it has the
-// suite's image, runs its programs, writes log files and has a registry without
-// the absent image. Clock and the rest may be set by the caller.
+// Options returns the options of a fake the suite can run on: it has the suite's
+// image, runs its programs, writes log files and has a registry without the absent
+// image. The caller may set Clock and the rest.
 func Options() fake.Options {
 	return fake.Options{
 		Script:    script,
@@ -59,8 +59,8 @@ func command(p runtimetest.Program) []string {
 	return []string{argv0, string(encoded)}
 }
 
-// script turns a container config whose command is from command into a script.
-// Any other argv is a container that cannot be started.
+// script turns a container config whose command is from command into a script. With
+// any other argv the container cannot be started.
 func script(l fake.Launch) fake.Script {
 	p, err := decode(append(append([]string(nil), l.Config.GetCommand()...), l.Config.GetArgs()...))
 	if err != nil {
@@ -107,7 +107,7 @@ func run(e fake.Exec) fake.ExecResult {
 	return result
 }
 
-// decode reads an argv of command.
+// decode reads an argv that command made.
 func decode(argv []string) (runtimetest.Program, error) {
 	var p runtimetest.Program
 	if len(argv) != 2 || argv[0] != argv0 {

@@ -16,8 +16,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// An argv that is no program is an error of the start, not a container that
-// runs without end.
+// An argv that is not a program is an error of the start, not a container that runs
+// forever.
 func TestScriptRefusesOtherArgv(t *testing.T) {
 	for _, argv := range [][]string{nil, {"sleep", "5"}, {"program", "{"}, {"program", "{}", "more"}} {
 		s := script(fake.Launch{Config: &runtimeapi.ContainerConfig{Command: argv}})

@@ -28,15 +28,15 @@ const (
 )
 
 // Destroy kills every process in the pod's cgroup and in those below it, and removes
-// them, at any level. It waits at most a second for what it killed. An error says
-// that something is left; the next call continues. A pod without a cgroup is success.
+// them, at any level. It waits at most a second for what it killed. An error says that
+// something is left; the next call continues. It succeeds if the pod has no cgroup.
 func (h *Hierarchy) Destroy(ctx context.Context, uid types.UID) error {
 	root, err := os.OpenRoot(h.root)
 	if err != nil {
 		return fmt.Errorf("cgroups: %w", err)
 	}
 	defer root.Close()
-	var others, anchors []string // the anchors go last: they tell what is left
+	var others, anchors []string // the anchors go last: they show which pods are left
 	for _, level := range cgroupname.Levels() {
 		name, err := h.podPath(level, uid)
 		if err != nil {
@@ -71,7 +71,7 @@ func destroyAll(ctx context.Context, root *os.Root, paths []string) error {
 }
 
 // destroyTree kills and removes what is below a cgroup, then the cgroup. A pod can nest cgroups in
-// its own as deep as it likes: each is opened from the one above it.
+// its own as deeply as it likes: each is opened from the one above it.
 func destroyTree(ctx context.Context, root *os.Root, name string) error {
 	parent, err := root.Open(path.Dir(name))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -102,13 +102,13 @@ func destroyTree(ctx context.Context, root *os.Root, name string) error {
 	return errors.Join(d.problems...)
 }
 
-// destruction is what could not be destroyed of a cgroup.
+// destruction collects what could not be destroyed of a cgroup.
 type destruction struct {
 	name     string
 	problems []error
 }
 
-// maxProblems is how many of them are told.
+// maxProblems is how many of them are reported.
 const maxProblems = 5
 
 func (d *destruction) note(err error) {
@@ -124,7 +124,7 @@ func (d *destruction) destroy(dir, cgroup int, name string) {
 		return
 	}
 	err := unix.Unlinkat(dir, name, unix.AT_REMOVEDIR)
-	above := len(d.problems) > 0 && (errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EBUSY)) // that is told
+	above := len(d.problems) > 0 && (errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EBUSY)) // reported already
 	if err != nil && !errors.Is(err, unix.ENOENT) && !above {
 		d.note(fmt.Errorf("%q: %w", name, err))
 	}

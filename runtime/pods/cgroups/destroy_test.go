@@ -13,7 +13,7 @@ import (
 	"github.com/podwright/podwright/runtime/pods/cgroups"
 )
 
-// nested makes a pod's cgroup with n others in it, one in the other, and some beside them.
+// nested makes a pod's cgroup with n others nested in one another below it, and some beside them.
 func nested(t testing.TB, n int) (h *cgroups.Hierarchy, pod string) {
 	t.Helper()
 	root := t.TempDir()

@@ -27,8 +27,8 @@ const (
 // unlimited is how version 2 writes that there is no limit.
 const unlimited = "max"
 
-// v1Unlimited is above every real limit: version 1 shows the largest number of whole
-// pages where there is no limit.
+// v1Unlimited is above every real limit: where there is no limit, version 1 shows
+// the largest number of whole pages.
 const v1Unlimited = math.MaxInt64 &^ (1<<20 - 1)
 
 // weight turns shares into the weight of version 2.
@@ -105,8 +105,8 @@ func (h *Hierarchy) set(root *os.Root, name string, r pods.CgroupResources) erro
 }
 
 // hugePages translates limits of huge pages. Where the kernel also counts pages that are
-// reserved but not used yet, those are limited too: no pod takes them from the others. A
-// kernel without the controller limits nothing.
+// reserved but not used yet, those are limited too, so that no pod takes them from the
+// others. A kernel without the controller limits nothing.
 func (h *Hierarchy) hugePages(root *os.Root, name string, limits map[string]int64) ([]setting, error) {
 	if len(limits) == 0 {
 		return nil, nil
@@ -235,7 +235,7 @@ func readNumber(root *os.Root, name string) (int64, error) {
 	return n, nil
 }
 
-// number reads an amount; max is -1, and what is too large for the type the largest.
+// number reads an amount; "max" is -1, and a number too large for the type is its largest.
 func number(text string) (int64, error) {
 	if text == unlimited {
 		return -1, nil

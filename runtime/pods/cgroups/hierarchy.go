@@ -46,8 +46,8 @@ type Hierarchy struct {
 	// v1 has, on version 1, the folder of each managed controller below root; nil
 	// on version 2.
 	v1 map[string]string
-	// trees are the folders whose trees hold pods, the one List reads last; on
-	// version 2 that is just ".".
+	// trees are the folders whose trees hold pods, with the one that List reads last;
+	// on version 2 that is just ".".
 	trees []string
 }
 
@@ -57,8 +57,8 @@ var _ pods.Cgroups = (*Hierarchy)(nil)
 // first two must exist.
 var managed = []string{"cpu", "memory", "cpuacct", "pids"}
 
-// hugetlb gets a pod's folder too where it is mounted, but a pod without one has its
-// cgroup: many runtimes leave this controller alone.
+// hugetlb also gets a pod's folder where it is mounted, but a pod's cgroup is
+// complete without it: many runtimes leave this controller alone.
 const hugetlb = "hugetlb"
 
 // New examines the root and returns its hierarchy. It changes nothing.
@@ -96,7 +96,7 @@ func (h *Hierarchy) examine() error {
 	}
 	h.v1 = map[string]string{}
 	for _, e := range entries {
-		if !e.IsDir() { // a link is another name of a tree that is there too
+		if !e.IsDir() { // a link is another name of a tree that is also there
 			continue
 		}
 		h.trees = append(h.trees, e.Name())
@@ -156,8 +156,8 @@ func (h *Hierarchy) Setup() error {
 	return h.set(root, h.names.Level(cgroupname.BestEffort), pods.CgroupResources{CPUShares: minShares})
 }
 
-// SetBurstableShares weighs all burstable pods together against the others: the sum
-// of what they request, in cgroup shares.
+// SetBurstableShares sets the weight of all burstable pods together: the sum of
+// what they request, in cgroup shares.
 func (h *Hierarchy) SetBurstableShares(shares int64) error {
 	root, err := os.OpenRoot(h.root)
 	if err != nil {

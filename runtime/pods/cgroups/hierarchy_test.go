@@ -246,8 +246,8 @@ func TestSetupMakesTheLevels(t *testing.T) {
 	}
 }
 
-// Destroy removes a pod's folders from every tree, also those the runtime made; an
-// unknown pod is success. What cannot be removed is an error, and List shows it.
+// Destroy removes a pod's folders from every tree, including those that the runtime made;
+// it succeeds for an unknown pod. What cannot be removed is an error, and List shows it.
 func TestDestroyRemovesEveryFolderOfThePod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		root := tree(t, 1)

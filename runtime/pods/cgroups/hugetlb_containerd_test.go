@@ -112,8 +112,8 @@ func removeLevels(root, parent string) error {
 }
 
 // giveBack returns the controller to version 2 if it was mounted for the test. The kernel keeps
-// a hierarchy that is unmounted while its removed cgroups still go. So it is mounted again until
-// it is a new one, which had no cgroups and goes at once.
+// a hierarchy that is unmounted while its removed cgroups are still going away. So it is mounted
+// again until it is a new one, which has had no cgroups and goes away at once.
 func giveBack(tree string) error {
 	if tree == "/sys/fs/cgroup" {
 		return nil

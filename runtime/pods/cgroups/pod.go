@@ -78,7 +78,7 @@ func (h *Hierarchy) Exists(pod pods.PodCgroup) (bool, error) {
 	return true, nil
 }
 
-// Create makes what is missing of the pod's cgroup and sets it.
+// Create makes what is missing of the pod's cgroup and sets its resources.
 func (h *Hierarchy) Create(pod pods.PodCgroup, r pods.CgroupResources) error {
 	root, name, err := h.open(pod)
 	if err != nil {
@@ -138,7 +138,7 @@ func (h *Hierarchy) MemoryUsage(pod pods.PodCgroup) (int64, error) {
 }
 
 // ReduceCPU gives the pod the smallest weight there is, whatever its class, so that
-// what is left of it does not disturb other pods. A pod without a cgroup is success.
+// what is left of it does not disturb other pods. It succeeds if the pod has no cgroup.
 func (h *Hierarchy) ReduceCPU(uid types.UID) error {
 	root, err := os.OpenRoot(h.root)
 	if err != nil {

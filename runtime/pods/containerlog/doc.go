@@ -6,9 +6,9 @@
 //	                                                      stream)        a line)
 //
 // The files rotate and are compressed while they are read: a [Reader] opens them one after the
-// other and finds its place again by what is in them, so that no line is lost or shown twice.
-// It holds no lock, and no more than the open files of its own reading, however slow
-// its client is. A line of any length takes bounded memory.
+// other and finds its place again by their content, so that no line is lost or shown twice.
+// However slow its client, it holds no lock and keeps open only the files that it reads. A
+// line of any length takes bounded memory.
 //
-// It neither knows which run is meant nor when it ends: [Options.Ended] says so.
+// It knows neither which run is meant nor when that ends: [Options.Ended] says so.
 package containerlog

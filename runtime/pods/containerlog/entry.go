@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// maxHeader is more than the header of an entry has.
+// maxHeader is more than the longest header of an entry, in bytes.
 const maxHeader = 128
 
 // header is what an entry says before its text.
@@ -16,11 +16,11 @@ type header struct {
 	whole bool
 }
 
-// streams are the names by index.
+// streamNames are the names by index.
 var streamNames = [2]string{Stdout, Stderr}
 
 // parse splits a raw line of a log, or its first part, into header and text
-// (spec/runtime.md 18.3). ok is false for what is no entry.
+// (spec/runtime.md 18.3). ok is false for what is not an entry.
 func parse(raw []byte) (h header, text []byte, ok bool) {
 	stamp, rest, ok := bytes.Cut(raw, []byte{' '})
 	if !ok || len(stamp) > maxHeader {

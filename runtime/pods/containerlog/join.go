@@ -21,9 +21,9 @@ var errLimit = errors.New("limit of bytes reached")
 // none: no line is open at the client.
 const none = -1
 
-// joiner puts the parts of lines together and writes them. A line that is too long to be
-// held is written in pieces; if the other stream then has a line before its end, what follows is
-// a line of its own.
+// joiner puts the parts of lines together and writes them. A line that is too long to be held is
+// written in pieces; if a line of the other stream comes before its end, the rest becomes a line
+// of its own.
 type joiner struct {
 	out        *bufio.Writer
 	timestamps bool
@@ -91,7 +91,7 @@ func (j *joiner) write(stream int) error {
 	return err
 }
 
-// flush gives the client everything, unfinished lines too.
+// flush gives the client everything, including unfinished lines.
 func (j *joiner) flush() error {
 	for stream := range j.held {
 		if l := &j.held[stream]; l.begun && len(l.text) > 0 {

@@ -12,20 +12,20 @@ const (
 	Stderr = "stderr"
 )
 
-// Options say what of a log is shown. The zero value: all that is there now.
+// Options say what of a log is shown. The zero value shows all that is there now.
 type Options struct {
 	// Follow waits for more until the container has ended.
 	Follow bool
-	// Previous shows the run before. Only who chooses the run looks at it.
+	// Previous shows the run before. Only the code that chooses the run looks at it.
 	Previous bool
-	// Since leaves out what was written before. Zero: nothing is left out.
+	// Since leaves out what was written before that time. Zero: nothing is left out.
 	Since time.Time
-	// Tail is how many lines from the end are shown at first; nil: all. Since and
-	// Stream then apply to these lines alone, but a Stream counts only its own lines.
+	// Tail is how many lines from the end are shown at first; nil: all. Since and Stream
+	// then apply to these lines only, but with a Stream, only its own lines count.
 	Tail *int64
-	// LimitBytes ends the output after so many bytes, if need be within a line; nil: no limit.
+	// LimitBytes ends the output after this many bytes, within a line if need be; nil: no limit.
 	LimitBytes *int64
-	// Timestamps begins each line with the time of its begin, RFC 3339 with nanoseconds.
+	// Timestamps starts each line with the time at which it began, RFC 3339 with nanoseconds.
 	Timestamps bool
 	// Stream is [Stdout], [Stderr], or empty for both in the order of writing.
 	Stream string

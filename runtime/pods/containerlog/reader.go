@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// lookPeriod is the time between two looks at a log that is followed.
+	// lookPeriod is how often a log that is followed is checked.
 	lookPeriod = 250 * time.Millisecond
 	// maxLooks bounds how often files may vanish before they are opened.
 	maxLooks = 100
@@ -41,7 +41,7 @@ func PodFolder(namespace, name string, uid types.UID) string {
 }
 
 // Reader reads logs below one log directory. It is safe for concurrent use, and a
-// reading that waits holds up no other.
+// reading that waits does not hold up others.
 type Reader struct {
 	dir   string
 	clock timing.Clock
@@ -56,11 +56,10 @@ func New(dir string, c clock.Clock) *Reader {
 	return &Reader{dir: dir, clock: c, watch: watch}
 }
 
-// Copy writes a log to w and returns nil at its end, or once w has all it may have. An error
-// that is [fs.ErrNotExist] says that there is no such log. Other errors come from ctx, w
-// or the file system; a file that cannot be read is left out, and named in the error at the end.
-// w is written to by the calling goroutine, and by it alone; while there is nothing new, everything has
-// been written.
+// Copy writes a log to w and returns nil at its end, or once w has all that options allow. An error
+// that matches [fs.ErrNotExist] says that there is no such log. Other errors come from ctx, w or the
+// file system; a file that cannot be read is left out, and named in the error at the end. Only the
+// calling goroutine writes to w; while Copy waits for more, w has everything that there was.
 func (r *Reader) Copy(ctx context.Context, log Log, options Options, w io.Writer) error {
 	if err := options.Check(); err != nil {
 		return err
@@ -105,9 +104,9 @@ type copying struct {
 	now, before *segment
 	// last is the newest rotated file that has been read or opened; empty before the first.
 	last string
-	// skip is how many ends of lines come before the wanted ones.
+	// skip is how many line ends come before the wanted lines.
 	skip     int64
-	entry    header // whose text is read
+	entry    header // the one whose text is being read
 	hidden   bool   // that entry is not shown
 	problems []error
 }
@@ -165,7 +164,7 @@ func (c *copying) run(ctx context.Context) error {
 	}
 }
 
-// wait gives the client all there is, and returns when there may be more.
+// wait gives the client everything so far, and returns when there may be more.
 func (c *copying) wait(ctx context.Context) error {
 	if err := c.to.flush(); err != nil {
 		return err
@@ -192,8 +191,8 @@ func (c *copying) finish() error {
 	return errors.Join(append(c.problems, c.to.flush())...)
 }
 
-// drain shows what a file has got. A file that cannot be read is left; only an error of
-// the client or of ctx is returned.
+// drain shows what a file holds by now. A file that cannot be read is skipped; only an
+// error of the client or of ctx is returned.
 func (c *copying) drain(ctx context.Context, s *segment) error {
 	if s == nil {
 		return nil
@@ -214,7 +213,7 @@ func (c *copying) drain(ctx context.Context, s *segment) error {
 	return nil
 }
 
-// problem notes what could not be read, once.
+// problem notes what could not be read, up to a bound.
 func (c *copying) problem(err error) {
 	if len(c.problems) < maxLooks {
 		c.problems = append(c.problems, err)
@@ -318,7 +317,7 @@ func (c *copying) current() (next *segment, again bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
-	// It may be a newer one than that which was current when the folder was listed.
+	// It may be newer than the file that was current when the folder was listed.
 	rotated, err := c.rotated()
 	if err != nil {
 		next.close()
@@ -421,8 +420,8 @@ func (c *copying) tryBegin(n int64) (again bool, err error) {
 	}
 }
 
-// count counts the lines of a file and, if the wanted ones begin in it, goes there; otherwise
-// to its begin.
+// count counts the lines of a file and goes to where the wanted ones begin, if that is in it;
+// otherwise to its start.
 func (c *copying) count(lines *counter, s *segment) (done bool, err error) {
 	if s.zipped {
 		skip, done, err := lines.tailSkip(s)

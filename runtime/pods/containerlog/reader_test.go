@@ -248,7 +248,7 @@ func TestLineOfAnyLength(t *testing.T) {
 	}
 }
 
-// A line that is too long to be held and is cut by the other stream goes on as a line of its own.
+// A line too long to be held that the other stream interrupts continues as a line of its own.
 func TestLongLineIsNotMixed(t *testing.T) {
 	w := newLog(t)
 	long := strings.Repeat("x", maxHeld)
@@ -356,8 +356,8 @@ func TestFollowWithoutFile(t *testing.T) {
 	})
 }
 
-// Files that were removed by the rotation before a slow client came to them are left out; what follows
-// is shown once and in order.
+// Files that the rotation removed before a slow client came to them are left out; what follows is
+// shown once and in order.
 func TestSlowClientMissesWholeFilesOnly(t *testing.T) {
 	w := newLog(t)
 	synctest.Test(t, func(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 
 const (
 	readBlock = 64 << 10
-	// sampleSize is how much of the begin of a file tells it from all others: its
+	// sampleSize is how much of the start of a file tells it from all others: its
 	// first entry has a time in nanoseconds.
 	sampleSize = 1 << 10
 )
@@ -30,8 +30,8 @@ type segment struct {
 	zipped bool
 
 	buffer []byte
-	held   int  // bytes of the buffer that are the begin of a raw line
-	inLine bool // the begin of the raw line has been handed out
+	held   int  // bytes of the buffer that are the start of a raw line
+	inLine bool // the start of the raw line has been handed out
 }
 
 func newSegment(file *os.File, base string) *segment {
@@ -86,7 +86,7 @@ func (s *segment) read(emit func(raw []byte, first, last bool) error) error {
 	}
 }
 
-// restart begins again with a file that somebody has emptied.
+// restart starts over with a file that was truncated.
 func (s *segment) restart() error {
 	if s.zipped || s.base != "" {
 		return nil
@@ -159,8 +159,8 @@ func (f *folder) openCurrent() (*segment, error) {
 	return newSegment(file, ""), nil
 }
 
-// isCurrent reports whether s, opened as the current file, still is it, and whether there is
-// a current file at all.
+// isCurrent reports whether s, opened as the current file, is still current, and whether
+// there is a current file at all.
 func (f *folder) isCurrent(s *segment) (same, exists bool, err error) {
 	now, err := f.dir.Lstat(f.log)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -173,7 +173,7 @@ func (f *folder) isCurrent(s *segment) (same, exists bool, err error) {
 	return err == nil && os.SameFile(mine, now), true, err
 }
 
-// nameOf returns which of the rotated files s is, opened as the current file. Empty: it has been
+// nameOf returns which rotated file s, opened as the current file, is now. Empty: it has been
 // removed, so that all of them are newer.
 func (f *folder) nameOf(s *segment, rotated []string) (string, error) {
 	mine, err := s.file.Stat()
@@ -193,7 +193,7 @@ func (f *folder) nameOf(s *segment, rotated []string) (string, error) {
 	for _, base := range rotated {
 		other, err := f.openRotated(base)
 		if err != nil {
-			continue // removed meanwhile, or not readable: the reading itself will tell
+			continue // removed meanwhile, or not readable: reading it will tell
 		}
 		theirs := make([]byte, sampleSize)
 		m, _ := io.ReadFull(other.in, theirs)

@@ -8,7 +8,7 @@ import (
 
 const tailBlock = 64 << 10
 
-// counter counts lines from the end of a log towards its begin.
+// counter counts lines from the end of a log towards its start.
 type counter struct {
 	// want is how many lines are wanted.
 	want int64
@@ -33,13 +33,13 @@ func (c *counter) past(raw []byte) bool {
 }
 
 // tailStart returns where in the first size bytes of r the wanted lines begin, and
-// whether their begin is there: otherwise it is 0.
+// whether they begin there at all: if not, start is 0.
 func (c *counter) tailStart(r io.ReaderAt, size int64) (start int64, done bool, err error) {
 	buffer := make([]byte, tailBlock+maxHeader)
 	start = size // of the entry looked at last
 	for end := size; end > 0; {
 		from := max(0, end-tailBlock)
-		// The header of an entry that begins in the block may end behind it.
+		// The header of an entry that begins in the block may end after it.
 		n, err := r.ReadAt(buffer[:min(end+maxHeader, size)-from], from)
 		if err != nil && !errors.Is(err, io.EOF) {
 			return 0, false, err
@@ -67,7 +67,7 @@ func (c *counter) tailStart(r io.ReaderAt, size int64) (start int64, done bool, 
 	return 0, false, nil
 }
 
-// head returns the begin of an entry, at most to its end.
+// head returns the first bytes of an entry, at most up to its end.
 func head(raw []byte) []byte {
 	raw = raw[:min(len(raw), maxHeader)]
 	if i := bytes.IndexByte(raw, '\n'); i >= 0 {
@@ -76,8 +76,8 @@ func head(raw []byte) []byte {
 	return raw
 }
 
-// tailSkip returns how many ends of lines come before the wanted ones in a file that can only be
-// read forward, and whether the wanted ones begin in it.
+// tailSkip returns how many line ends come before the wanted lines in a file that can only be
+// read forward, and whether the wanted lines begin in it.
 func (c *counter) tailSkip(s *segment) (skip int64, done bool, err error) {
 	var ends int64
 	last := true // the last entry of the stream ends a line

@@ -4,8 +4,8 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// watch tells about changes in a folder; stop ends it. Without inotify, or with too many
-// watches, the channel is silent, and looking every lookPeriod has to do.
+// watch signals changes in a folder; stop ends it. Without inotify, or with too many
+// watches, the channel is silent, and looking every lookPeriod must do.
 func watch(path string) (changes <-chan struct{}, stop func()) {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {

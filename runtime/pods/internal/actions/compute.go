@@ -72,16 +72,16 @@ func replaceSandbox(in Input, s Sandbox) Plan {
 }
 
 // everRan reports whether a container of the pod may have run. A container that was only
-// created has not: otherwise a pod that is never restarted would wait without end if its
-// sandbox was lost at that moment.
+// created has not: otherwise a pod that is never restarted would wait indefinitely if
+// its sandbox was lost at that moment.
 func everRan(status *runtime.PodStatus) bool {
 	return slices.ContainsFunc(status.Containers, func(c *runtime.ContainerStatus) bool { return c.State != runtime.Created })
 }
 
-// runsInNewSandbox reports whether an app container is started in a fresh
-// sandbox. Upstream leaves out only containers with policy OnFailure that
-// succeeded; here every container that has ended for good stays ended, also with
-// its own policy Never.
+// runsInNewSandbox reports whether an app container is started in a fresh sandbox.
+// Upstream leaves out only containers with policy OnFailure that succeeded; here
+// every container that has ended for good stays ended, including one whose own
+// policy is Never.
 func runsInNewSandbox(in Input, c *v1.Container) bool {
 	record := in.Status.Container(c.Name)
 	if record == nil {
@@ -143,12 +143,12 @@ func appContainers(in Input, p *Plan) {
 		}
 	}
 	if kept == 0 && len(p.StartApp) == 0 {
-		// Sidecars must not hold a pod whose work is over (6.8).
+		// Sidecars must not keep a pod running whose work is done (6.8).
 		p.dropAll()
 	}
 }
 
-// runningApp returns why a running app container must go, "" if it may stay, and
+// runningApp returns why a running app container must stop, "" if it may stay, and
 // whether it is started again.
 func runningApp(in Input, c *v1.Container, record *runtime.ContainerStatus) (reason KillReason, restart bool) {
 	if meta.Changed(c, record) {

@@ -26,7 +26,7 @@ type row struct {
 	want   string
 	// resizes is what running containers ask for.
 	resizes map[string]actions.Resize
-	// asked are the containers whose newest run is to be replaced because somebody asked for it.
+	// asked are the containers whose newest run must be replaced because a restart was asked for.
 	asked string
 }
 

@@ -243,7 +243,7 @@ func (m *model) disturb() {
 	}
 }
 
-// probe lets probes and new resources say something about what runs, or no probe
+// probe lets probes and new resources say something about what runs, or has no
 // probe at all.
 func (m *model) probe() {
 	m.probes = nil

@@ -11,12 +11,12 @@ import (
 	"github.com/podwright/podwright/runtime/pods/internal/meta"
 )
 
-// oomKilled is the runtime's reason for a container the kernel killed for its
-// memory; such an exit is a failure whatever its code.
+// oomKilled is the runtime's reason for a container that the kernel killed for its
+// memory use; such an exit is a failure whatever its code.
 const oomKilled = "OOMKilled"
 
 // initContainers walks the init list from its end and reports whether app
-// containers may be looked at (spec/runtime.md 6.4).
+// containers may be considered (spec/runtime.md 6.4).
 func initContainers(in Input, p *Plan) (done bool) {
 	list := in.Pod.Spec.InitContainers
 	if len(list) == 0 {
@@ -164,9 +164,9 @@ func (w *initWalk) resize(i int, c *v1.Container, record *runtime.ContainerStatu
 	}
 }
 
-// appBegan reports whether an app container is created or running. One that has exited,
-// or was created in an older sandbox, does not count: there init has not been done. One that was
-// stopped in this sandbox because somebody asked for a restart counts: init does not run again for that.
+// appBegan reports whether an app container is created or running. One that has exited, or was created
+// in an older sandbox, does not count: init has not been done there. One that was stopped in this
+// sandbox for a restart that was asked for counts: init does not run again for that.
 func appBegan(in Input) bool {
 	for i := range in.Pod.Spec.Containers {
 		record := in.Status.Container(in.Pod.Spec.Containers[i].Name)

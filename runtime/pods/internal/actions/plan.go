@@ -23,7 +23,7 @@ type Input struct {
 	Probes map[runtime.ContainerID]Probes
 	// Resizes has what running containers need. Nil, or no entry: nothing.
 	Resizes map[runtime.ContainerID]Resize
-	// Asked has the runs that are to be replaced because somebody asked for it. Nil: none.
+	// Asked has the runs to replace because a restart was asked for. Nil: none.
 	Asked *restarts.Asked
 }
 
@@ -86,12 +86,12 @@ type Plan struct {
 	StartInit      []int
 	StartApp       []int
 
-	// ResizeInit and ResizeApp are running containers whose resources are to be
-	// updated in place, ascending (spec/runtime.md 7, step 9).
+	// ResizeInit and ResizeApp are running containers whose resources must be updated
+	// in place, ascending (spec/runtime.md 7, step 9).
 	ResizeInit []int
 	ResizeApp  []int
-	// ResizePod is true if a container restarts for its resources, so that the
-	// pod's own have to be brought in line.
+	// ResizePod is true if a container restarts for its resources, so that the pod's
+	// own must be brought in line.
 	ResizePod bool
 }
 
@@ -101,7 +101,7 @@ func (p *Plan) dropAll() {
 	*p = Plan{KillPod: true, SandboxID: p.SandboxID, Attempt: p.Attempt}
 }
 
-// Starts reports whether it starts any container.
+// Starts reports whether the plan starts any container.
 func (p *Plan) Starts() bool {
 	return len(p.StartEphemeral)+len(p.StartInit)+len(p.StartApp) > 0
 }

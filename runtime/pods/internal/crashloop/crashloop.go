@@ -32,7 +32,7 @@ const (
 	Failure Class = iota
 	// Success is exit code 0.
 	Success
-	// OOMKilled is an end by the kernel, for want of memory, whatever the code.
+	// OOMKilled is an end by the kernel, for lack of memory, whatever the code.
 	OOMKilled
 	// StartError is the end of a container that could not be started.
 	StartError
@@ -82,8 +82,8 @@ type entry struct {
 	steps int
 	// stamp is when steps was last changed.
 	stamp time.Time
-	// exit is the record last seen and when that was, by our own clock: a
-	// finish time in the future must not delay a container without end.
+	// exit is the record last seen and when that was, by our own clock: a finish time
+	// in the future must not delay a container indefinitely.
 	exit string
 	seen time.Time
 	// held is the record that Hold was last asked about, until its answer.
@@ -102,8 +102,8 @@ func New(policies Policies) *Table {
 	return &Table{policies: policies, pods: map[types.UID]map[string]*entry{}}
 }
 
-// Check reports until when the container must wait. A zero time means that it
-// may start now. The start counts: call Check once per start (spec/runtime.md 17.3).
+// Check reports until when the container must wait. A zero time means that it may
+// start now, and counts as a start: call Check once per start (spec/runtime.md 17.3).
 func (t *Table) Check(key Key, x Exit, now time.Time) (until time.Time, delay time.Duration) {
 	policy := t.policies[x.Class]
 	e := t.entry(key, x)

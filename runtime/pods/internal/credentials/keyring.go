@@ -15,7 +15,7 @@ import (
 	"github.com/podwright/podwright/internal/registrykey"
 )
 
-// Credential is what a registry may be shown, and its origin.
+// Credential is a credential for a registry, and its origin.
 type Credential struct {
 	Auth *runtimeapi.AuthConfig
 	// Secret is its origin; nil for a credential of the node.
@@ -90,7 +90,7 @@ func Redact(text string, credentials []Credential) string {
 			}
 		}
 	}
-	// The longest first: replacing a part first would keep the rest of the whole.
+	// The longest first: replacing a part of a value first would leave the rest of it visible.
 	slices.SortStableFunc(hidden, func(a, b string) int { return len(b) - len(a) })
 	for _, s := range hidden {
 		text = strings.ReplaceAll(text, s, "[redacted]")

@@ -18,8 +18,8 @@ type NodeConfig struct {
 // maxNodeConfig bounds the node's credential file.
 const maxNodeConfig = 10 << 20
 
-// ReadNodeConfig reads config.json in dir or, if there is none, .dockercfg. No
-// file, or no dir, is no credential (spec/runtime.md 10.5).
+// ReadNodeConfig reads config.json in dir or, if there is none, .dockercfg. Without
+// a file, or without a dir, there is no credential (spec/runtime.md 10.5).
 func ReadNodeConfig(dir string) (NodeConfig, error) {
 	if dir == "" {
 		return NodeConfig{}, nil

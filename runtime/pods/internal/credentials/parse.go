@@ -58,7 +58,7 @@ func parseConfigJSON(data []byte) ([]keyed, error) {
 	return parseConfig(config.Auths)
 }
 
-// The messages of the decoders quote what they read.
+// The decoders' own messages quote what they read.
 var (
 	errNotJSON = errors.New("it is not a JSON object of registries")
 	errNotAuth = errors.New("auth is not base64 of user:password")

@@ -138,7 +138,7 @@ func setOption(options []string, text string) []string {
 	return append(options, text)
 }
 
-// limitDNS cuts from the end what resolvers do not take and says what is left.
+// limitDNS cuts from the end what exceeds the limits of resolvers, and says what is left.
 func limitDNS(c *runtimeapi.DNSConfig) (exceeded []string) {
 	if len(c.Servers) > maxServers {
 		c.Servers = c.Servers[:maxServers]

@@ -74,7 +74,7 @@ func podIPs(down Downward) []string {
 	return out
 }
 
-// isIPv6 tells an address's family; unknown stands for what is no address.
+// isIPv6 reports whether an address is IPv6; for text that is not an address it returns unknown.
 func isIPv6(ip string, unknown bool) bool {
 	a, err := netip.ParseAddr(ip)
 	if err != nil {

@@ -17,8 +17,8 @@ const maxTotal = 6 << 20
 
 // EnvSources gives an environment what is not in the pod itself.
 type EnvSources interface {
-	// ConfigMap and Secret read an object of the pod's namespace. The error of an
-	// object that does not exist is one for [objects.IsNotFound].
+	// ConfigMap and Secret read an object of the pod's namespace. [objects.IsNotFound]
+	// recognizes the error for an object that does not exist.
 	ConfigMap(name string) (*v1.ConfigMap, error)
 	Secret(name string) (*v1.Secret, error)
 	// File reads a file of a volume of the pod; ok is false if there is none.
@@ -38,9 +38,9 @@ type EnvInput struct {
 // Variable is one environment variable.
 type Variable struct{ Name, Value string }
 
-// NewEnvironment builds a container's environment (spec/runtime.md 11): envFrom,
-// env, then services, where a later one replaces an earlier one's value; services
-// only fill in. Its errors name what is missing or wrong; they never quote a value.
+// NewEnvironment builds a container's environment (spec/runtime.md 11): envFrom, env,
+// then services. A later value replaces an earlier one, except that services only fill
+// in missing ones. Its errors name what is missing or wrong; they never quote a value.
 func NewEnvironment(in EnvInput) (*Environment, error) {
 	e := &Environment{values: make(map[string]string, len(in.Container.Env)), secret: map[string]bool{}}
 	for i := range in.Container.EnvFrom {

@@ -8,7 +8,7 @@ import (
 // FileKey finds a key in a file of lines NAME='value' (spec/runtime.md 11.7): the
 // value is literal, in single quotes, and may span lines; blank lines and lines
 // that begin with # are skipped, and a comment may follow the closing quote. The
-// first match wins; what follows it is not read. No key is an empty value.
+// first match wins; what follows it is not read. A missing key has an empty value.
 // Errors name the line, never its content.
 func FileKey(content, key string) (string, error) {
 	for line := 1; content != ""; line++ {
@@ -44,8 +44,8 @@ func skipBlank(content string) (rest string, skipped bool) {
 	return rest, line == "" || line[0] == '#'
 }
 
-// quoted reads what follows '=' up to the end of the line on which the value
-// ends. A blank or nothing after '=' is the empty value.
+// quoted reads what follows '=' up to the end of the line on which the value ends.
+// A blank, or nothing, after '=' means an empty value.
 func quoted(text string) (value, rest string, err error) {
 	if text == "" || strings.ContainsRune(" \t\r\n", rune(text[0])) {
 		_, rest, _ = strings.Cut(text, "\n")

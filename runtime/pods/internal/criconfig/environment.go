@@ -15,7 +15,7 @@ import (
 
 // Environment is a container's environment in declared order.
 type Environment struct {
-	// Skipped are keys of envFrom that no program could be given as a name.
+	// Skipped are keys of envFrom that cannot be the name of a variable.
 	Skipped []Skipped
 
 	names  []string
@@ -25,8 +25,8 @@ type Environment struct {
 	size   int
 }
 
-// Skipped are the keys, with their prefix, of one config map or secret that are
-// no names of variables.
+// Skipped are the keys, with their prefix, of one config map or secret that cannot
+// be names of variables.
 type Skipped struct {
 	// Kind is ConfigMap or Secret.
 	Kind, Name string
@@ -67,7 +67,7 @@ func (e *Environment) KeyValues() []*runtimeapi.KeyValue {
 	return out
 }
 
-// minSecret is the length of the shortest value to hide: to blank out every "1" or
+// minSecret is the length of the shortest value to hide: blanking out every "1" or
 // "yes" would hide the message, and the gaps would show the value.
 const minSecret = 4
 
@@ -90,7 +90,7 @@ func (e *Environment) Redact(text string) string {
 			}
 		}
 	}
-	// The longest first: replacing a part first would keep the rest of the whole.
+	// The longest first: replacing a part of a value first would leave the rest of it visible.
 	slices.SortStableFunc(hidden, func(a, b string) int { return len(b) - len(a) })
 	for _, value := range hidden {
 		text = strings.ReplaceAll(text, value, "[redacted]")

@@ -10,7 +10,7 @@ import (
 
 const (
 	maxHostname = 63
-	// maxFQDN is what the kernel takes as a host name.
+	// maxFQDN is the longest host name that the kernel takes.
 	maxFQDN = 64
 )
 
@@ -59,7 +59,7 @@ func Names(pod *v1.Pod, clusterDomain string) (hostname, domain string, err erro
 	return hostname, domain, nil
 }
 
-// cut shortens a name to what a host name may be.
+// cut shortens a name to the length that a host name may have.
 func cut(name string) (string, error) {
 	if len(name) <= maxHostname {
 		return name, nil

@@ -28,9 +28,9 @@ func milli(q resource.Quantity) int64 {
 	return q.MilliValue()
 }
 
-// hugePages limits every size of huge page the machine has: to nothing, unless
-// the pod or, before it, the container has a limit (spec/runtime.md 13). Where the kernel
-// limits none, what limits to nothing is left out: some runtimes cannot start the container.
+// hugePages limits every size of huge page that the machine has: by the container's limit,
+// or the pod's, or to zero if neither has one (spec/runtime.md 13). Where the kernel cannot
+// limit them, zero limits are left out: with them, some runtimes cannot start the container.
 func hugePages(pod *v1.Pod, c *v1.Container, node Node) []*runtimeapi.HugepageLimit {
 	if len(node.HugePageSizes) == 0 {
 		return nil
@@ -107,7 +107,7 @@ func swapShare(pod *v1.Pod, c *v1.Container, node Node) int64 {
 	return int64(float64(n) / float64(node.MemoryCapacity) * float64(node.SwapCapacity))
 }
 
-// throttle slows a container down on its way from request to limit and protects
+// throttle slows a container down between its request and its limit, and protects
 // its request (spec/runtime.md 13.6).
 func throttle(unified map[string]string, pod *v1.Pod, c *v1.Container, node Node) {
 	if node.MemoryFactor == 0 {

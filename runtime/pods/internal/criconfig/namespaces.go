@@ -7,7 +7,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// IDMapping gives a pod the user IDs HostID and up as its own 0 and up.
+// IDMapping maps a pod's user IDs from 0 on to the node's from HostID on.
 type IDMapping struct{ HostID, Length uint32 }
 
 func (m IDMapping) list() []*runtimeapi.IDMapping {

@@ -57,7 +57,7 @@ func PodTotals(pod *v1.Pod) runtime.Resources {
 	}
 }
 
-// LinuxResources returns the settings that stand for amounts (spec/runtime.md 13).
+// LinuxResources returns the settings for these amounts (spec/runtime.md 13).
 func LinuxResources(r runtime.Resources, node Node) *runtimeapi.LinuxContainerResources {
 	out := &runtimeapi.LinuxContainerResources{CpuShares: Shares(r.MilliCPURequest), MemoryLimitInBytes: r.MemoryLimit}
 	if node.CPUQuota {

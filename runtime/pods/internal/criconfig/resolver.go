@@ -16,10 +16,10 @@ const (
 	askedByResolved = "/run/systemd/resolve/resolv.conf"
 )
 
-// NodeResolver returns the node's resolver settings from file. Empty: from
-// /etc/resolv.conf, or, if that names only the node's own systemd-resolved, which listens
-// where no pod reaches it, from the file in which that lists the servers that it asks. read
-// returns the content of a file.
+// NodeResolver returns the node's resolver settings from file. Empty means
+// /etc/resolv.conf, unless that names only the node's own systemd-resolved, which listens
+// where no pod reaches it: then it means the file that lists the servers that
+// systemd-resolved asks. read returns the content of a file.
 func NodeResolver(file string, read func(path string) ([]byte, error)) (*runtimeapi.DNSConfig, error) {
 	named := file
 	if named == "" {

@@ -52,8 +52,8 @@ func resourceValue(pod *v1.Pod, c *v1.Container, ref *v1.ResourceFieldSelector, 
 	return divide(q, ref.Divisor, name == v1.ResourceCPU)
 }
 
-// divide rounds up; the divisor 0 is 1. Whole CPUs would lose what is asked for
-// in thousandths, so thousandths are divided.
+// divide rounds up; the divisor 0 is 1. With milli it divides thousandths: whole
+// CPUs would lose fractions that were asked for.
 func divide(q, divisor resource.Quantity, milli bool) (string, error) {
 	if divisor.Sign() < 0 || q.Sign() < 0 {
 		return "", fmt.Errorf("resourceFieldRef: negative amounts")

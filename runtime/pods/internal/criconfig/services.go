@@ -15,8 +15,8 @@ const (
 	apiServiceNamespace = v1.NamespaceDefault
 )
 
-// ServiceVariables returns the variables with the addresses of services, by the names
-// of the services (spec/runtime.md 11.8). Services without an address have none.
+// ServiceVariables returns the variables with the addresses of services, sorted by the
+// services' names (spec/runtime.md 11.8). Services without an address have none.
 // Services of other namespaces are left out; so are all but the API server's if the pod
 // does not want them.
 func ServiceVariables(pod *v1.Pod, services []*v1.Service) []Variable {

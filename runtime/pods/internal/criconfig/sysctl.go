@@ -10,8 +10,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// safeSysctls are isolated by a namespace and do not affect other pods, from the kernel
-// on that isolates them (spec/runtime.md 3.6).
+// safeSysctls are isolated by a namespace and do not affect other pods, from the given
+// kernel version on (spec/runtime.md 3.6).
 var safeSysctls = []struct {
 	name         string
 	major, minor int
@@ -155,7 +155,7 @@ func checkSysctlName(name string) error {
 }
 
 // SysctlName writes a sysctl with dots between its parts. A name may come with
-// slashes instead, and then has its dots inside of parts.
+// slashes between them instead; its dots are then inside the parts.
 func SysctlName(name string) string {
 	if i := strings.IndexAny(name, "./"); i < 0 || name[i] == '.' {
 		return name

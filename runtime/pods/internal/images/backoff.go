@@ -54,7 +54,7 @@ func (p *Puller) arrived(key failureKey, creds func() string) bool {
 	return lacking && creds() != before
 }
 
-// lack notes with which credentials a pull failed that may have lacked some.
+// lack notes the credentials with which a pull failed, and whether some were lacking.
 func (p *Puller) lack(key failureKey, lacking bool, creds string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

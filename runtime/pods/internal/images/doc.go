@@ -6,6 +6,6 @@
 //	                                                              │
 //	   one per image and credentials, shared by all that wait: turn ──► rate ──► PullImage
 //
-// Package credentials chooses what registries are shown. Package pullrecords keeps which
-// pods may use which present images.
+// Package credentials chooses the credentials for registries. Package pullrecords keeps
+// which pods may use which present images.
 package images

@@ -234,7 +234,7 @@ func TestBackOff(t *testing.T) {
 	})
 }
 
-// Who waits for a turn finds the image another has pulled meanwhile.
+// A pull that waited for its turn finds the image that another has pulled meanwhile.
 func TestWaiterFindsImage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(func(string) fake.Pull { return fake.Pull{Took: time.Second} })

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// presentFor is how long an image that was found counts as present, so that a crowd of pods of
-	// one image asks for it once (spec/runtime.md 9.12). A create that fails ends it.
+	// presentFor is how long an image that was found counts as present, so that many pods with one
+	// image ask for it once (spec/runtime.md 9.12). A create that fails ends it.
 	presentFor = 10 * time.Second
 	// lookPatience is how long one look at an image waits for another that is under way.
 	lookPatience = 500 * time.Millisecond
@@ -31,8 +31,8 @@ type look struct {
 	at    time.Time
 }
 
-// find looks for an image, or returns what a look has found lately. The zero Image means that it
-// is absent: that is never kept.
+// find looks for an image, or returns what a recent look found. The zero Image means that it is
+// absent, which is never kept.
 func (p *Puller) find(ctx context.Context, spec *runtimeapi.ImageSpec) (Image, error) {
 	key, now := lookOf(spec), p.options.Clock.Now()
 	p.mu.Lock()
@@ -88,7 +88,7 @@ func (p *Puller) forgetLook(key lookKey, l *look) {
 	}
 }
 
-// LookAgain forgets that an image was found: a container of it could not be made, or it was pulled.
+// LookAgain forgets that an image was found: a container could not be created from it, or it was pulled.
 func (p *Puller) LookAgain(image, handler string) {
 	ref, err := Parse(image)
 	if err != nil {

@@ -22,7 +22,7 @@ type store struct {
 	took    time.Duration
 	absent  bool
 	err     error
-	hangs   int // so many calls never answer
+	hangs   int // this many calls never answer
 	panics  bool
 	stopped chan struct{}
 }
@@ -49,7 +49,7 @@ func (s *store) ImageStatus(ctx context.Context, spec *runtimeapi.ImageSpec, _ b
 	return &runtimeapi.ImageStatusResponse{Image: &runtimeapi.Image{Id: "id of " + spec.Image}}, nil
 }
 
-// crowd has n callers look for an image at once, and returns how many found it and what it took.
+// crowd has n callers look for an image at once, and returns how many found it and how long it took.
 func crowd(ctx context.Context, p *Puller, n int) (found int, took time.Duration) {
 	began := time.Now()
 	var mu sync.Mutex
@@ -67,8 +67,8 @@ func crowd(ctx context.Context, p *Puller, n int) (found int, took time.Duration
 	return found, time.Since(began)
 }
 
-// TestCrowdLooksForAnImageOnce: 9.12. What was found counts for 10 s, or until it is doubted; what was
-// not found, and what failed, for those that asked at the same time only.
+// TestCrowdLooksForAnImageOnce: 9.12. What was found counts for 10 s, or until it is doubted; a
+// failure, or an absence, counts only for those that asked at the same time.
 func TestCrowdLooksForAnImageOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{took: 100 * time.Millisecond}

@@ -4,8 +4,8 @@
 //	                         (pure)           (Rotation)                │ fails
 //	                                           rename back ◄────────────┘
 //
-// Rotated files are called <log>.<YYYYMMDD-HHMMSS>, with .gz once compressed; in
-// the order of their names and then the log itself they hold all lines. After an
-// interruption the next rotation continues from what it finds: no line is lost or
-// doubled.
+// Rotated files are called <log>.<YYYYMMDD-HHMMSS>, with .gz once compressed; read
+// in the order of their names, and then the log itself, they hold all lines. After
+// an interruption the next rotation continues from what it finds: no line is lost
+// or doubled.
 package logrotate

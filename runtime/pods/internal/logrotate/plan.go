@@ -22,9 +22,9 @@ type Plan struct {
 }
 
 // MakePlan decides what happens to the rotated files of log among names so that
-// with the rotation that follows there are at most maxFiles files: files whose
-// compression was cut short go, originals that have been compressed go, then the
-// oldest. Other files in the folder are left alone.
+// with the rotation that follows there are at most maxFiles files. It removes files
+// whose compression was cut short, originals that have been compressed, and then
+// the oldest. Other files in the folder are left alone.
 func MakePlan(log string, names []string, maxFiles int) Plan {
 	var plan Plan
 	zipped := map[string]bool{}
@@ -74,7 +74,7 @@ func count(names []string, name string) (n int) {
 	return n
 }
 
-// Name returns what log is called after its rotation at now. It sorts after every
+// Name returns the name of log after its rotation at now. It sorts after every
 // rotated file there is, even if the clock was set back.
 func Name(log string, names []string, now time.Time) string {
 	stamp := now.UTC().Truncate(time.Second)

@@ -81,7 +81,7 @@ func (r *Rotation) remove(name string) error {
 }
 
 // compress replaces a rotated file by its compressed form. The new file is complete and
-// on disk before it gets its name; the old one goes last.
+// on disk before it gets its name; the old one is removed last.
 func (r *Rotation) compress(ctx context.Context, name string) error {
 	from, err := poddir.OpenRegular(r.Dir, name)
 	if err != nil {
@@ -157,7 +157,7 @@ func (r *Rotation) rotate(ctx context.Context, name string) error {
 		return nil
 	}
 	err = fmt.Errorf("reopen the log: %w", err)
-	// If the runtime has opened a new file nevertheless, that file has lines now and
+	// If the runtime has opened a new file all the same, that file has lines now and
 	// keeps the name.
 	if back := r.rename(name, r.Log); back != nil && !errors.Is(back, fs.ErrExist) {
 		return errors.Join(err, fmt.Errorf("give the log its name back: %w", back))

@@ -20,7 +20,7 @@ const (
 )
 
 // Hash identifies a container's definition by its name and image (spec/runtime.md 2.5).
-// It allocates nothing, as it runs for every container on every sync.
+// It allocates nothing, because it runs for every container on every sync.
 //
 // The kubelet's value is the FNV-1a sum of the printed form of a byte slice
 // that holds JSON; both are produced on the fly here.

@@ -6,18 +6,18 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// A runtime answers a list with one message of at most 16 MiB, which holds labels and annotations
-// of everything there is. Without bounds one pod could fill it, and nothing of any pod could be seen
-// any more (spec/runtime.md 2.10).
+// A runtime answers a list with one message of at most 16 MiB, which holds the labels and
+// annotations of everything there is. Without bounds one pod could fill it, and then no pod could be
+// seen any more (spec/runtime.md 2.10).
 const (
 	// maxAnnotation is how large an annotation of a pod may be for its sandbox to get it.
 	maxAnnotation = 4 << 10
 	// maxSandbox is how large the labels and annotations of a sandbox may be together.
 	maxSandbox = 64 << 10
-	// maxHandlers is how large the hooks and ports may be that the containers of a pod get together.
+	// maxHandlers bounds the hooks and ports in the annotations of a pod's containers together.
 	maxHandlers = 32 << 10
-	// maxContainers is how many containers a pod may have: each needs one or two KiB, and so do those
-	// of it that have ended.
+	// maxContainers is how many containers a pod may have: each takes one or two KiB, and so does
+	// each of its containers that has ended.
 	maxContainers = 1000
 )
 
@@ -40,7 +40,7 @@ func CheckSize(spec *v1.PodSpec, labels, annotations map[string]string) error {
 	return nil
 }
 
-// handlerRoom is how large the hook and the ports of one container may be for it to get them.
+// handlerRoom is how large the hook and the ports in one container's annotations may be together.
 func handlerRoom(spec *v1.PodSpec) int {
 	return maxHandlers / max(1, len(spec.InitContainers)+len(spec.Containers))
 }

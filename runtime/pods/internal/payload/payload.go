@@ -17,8 +17,8 @@ import (
 	"github.com/podwright/podwright/runtime/pods/internal/poddir"
 )
 
-// Objects reads the objects of the pod's namespace. An object that does not exist
-// is an error for [cri.IsNotFound].
+// Objects reads the objects of the pod's namespace. [cri.IsNotFound] recognizes the
+// error for an object that does not exist.
 type Objects interface {
 	ConfigMap(ctx context.Context, name string) (*v1.ConfigMap, error)
 	Secret(ctx context.Context, name string) (*v1.Secret, error)
@@ -29,7 +29,7 @@ type Input struct {
 	Pod     *v1.Pod
 	Objects Objects
 	Down    criconfig.Downward
-	// Projections makes what only an API server gives. Nil: nothing does.
+	// Projections makes what only an API server can give. Nil: nothing makes it.
 	Projections Projections
 }
 
@@ -187,7 +187,7 @@ func (in Input) field(item v1.DownwardAPIVolumeFile) (string, error) {
 	return "", errors.New("it names neither fieldRef nor resourceFieldRef")
 }
 
-// lines writes a map as key="value", sorted, one a line.
+// lines writes a map as key="value", sorted, one per line.
 func lines(m map[string]string) string {
 	var b strings.Builder
 	for i, key := range slices.Sorted(maps.Keys(m)) {
@@ -199,8 +199,8 @@ func lines(m map[string]string) string {
 	return b.String()
 }
 
-// projected joins the files of several sources; of two with one path the later
-// wins.
+// projected joins the files of several sources; if two have the same path, the
+// later one wins.
 func (in Input) projected(ctx context.Context, p *v1.ProjectedVolumeSource) (map[string]poddir.File, error) {
 	files := map[string]poddir.File{}
 	for _, s := range p.Sources {

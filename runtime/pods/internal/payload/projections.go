@@ -12,8 +12,8 @@ import (
 	"github.com/podwright/podwright/runtime/pods/internal/poddir"
 )
 
-// Projections makes what only an API server gives to one pod. An error is [ErrNoSource] if there
-// is nothing that could; a trust bundle that does not exist is an error for [cri.IsNotFound].
+// Projections makes what only an API server can give to one pod. The error is [ErrNoSource] if
+// nothing can make it; [cri.IsNotFound] recognizes the error for a trust bundle that does not exist.
 type Projections interface {
 	Token(ctx context.Context, s *v1.ServiceAccountTokenProjection) (string, error)
 	TrustBundle(ctx context.Context, s *v1.ClusterTrustBundleProjection) ([]byte, error)
@@ -23,7 +23,7 @@ type Projections interface {
 // ErrNoSource says that nothing makes the wanted kind of projection.
 var ErrNoSource = errors.New("no source is configured")
 
-// tokenMode is the mode of what is issued to a pod whose user or group is known.
+// tokenMode is the mode of what is issued to a pod with a known user or group.
 const tokenMode = 0o600
 
 // issued makes the files of a token, a trust bundle or a certificate (spec/runtime.md 25).
@@ -130,7 +130,7 @@ func issuedTo(pod *v1.Pod, mode *int32) (fs.FileMode, *int64, error) {
 }
 
 // soleUser returns the user that all containers of a pod run as by their specs, nil if there is no
-// such user. Ephemeral containers do not count: they come when the files are there.
+// such user. Ephemeral containers do not count: they are added when the files are already there.
 func soleUser(pod *v1.Pod) *int64 {
 	var whole, sole *int64
 	if pod.Spec.SecurityContext != nil {

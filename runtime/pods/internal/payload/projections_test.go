@@ -101,8 +101,8 @@ func TestProjectionsBecomeFiles(t *testing.T) {
 	}
 }
 
-// 25.3: a token is its pod's user's alone where all containers have one; with fsGroup the group
-// may read it; otherwise the volume's mode holds.
+// 25.3: a token belongs to its pod's user alone if all containers run as one; with fsGroup the
+// group may read it; otherwise the volume's mode applies.
 func TestTokenBelongsToThePodsUser(t *testing.T) {
 	user := func(id int64) *v1.SecurityContext { return &v1.SecurityContext{RunAsUser: &id} }
 	for _, tc := range []struct {

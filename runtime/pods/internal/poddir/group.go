@@ -14,11 +14,11 @@ import (
 	"github.com/podwright/podwright/internal/tree"
 )
 
-// GiveToGroup gives a volume and all in it to a group, which may then write
-// there, or only read: files get group permissions, and what is created in folders
-// inherits the group. No link is followed. With onMismatch (the pod's
-// fsGroupChangePolicy OnRootMismatch) nothing happens if the volume's root already has
-// the group and the permissions. It ends with ctx after some entries; the next call begins again.
+// GiveToGroup gives a volume and everything in it to a group, which may then write there, or only
+// read: files get group permissions, and what is created in folders inherits the group. No link
+// is followed. With onMismatch (the pod's fsGroupChangePolicy OnRootMismatch) nothing happens if
+// the volume's root already has the group and the permissions. It stops a few entries after ctx
+// ends; the next call starts over.
 func GiveToGroup(ctx context.Context, volume string, group int64, readOnly, onMismatch bool) error {
 	root, err := openVolume(volume)
 	if err != nil {
@@ -39,7 +39,7 @@ func GiveToGroup(ctx context.Context, volume string, group int64, readOnly, onMi
 		return giveEntry(e, group, readOnly)
 	}}.Walk(ctx, root)
 	if err == nil {
-		// The root comes last: it shows that the rest is complete, also after a crash.
+		// The root comes last: it shows that the rest is complete, even after a crash.
 		err = give(root, group, readOnly)
 	}
 	if err != nil {
@@ -77,7 +77,7 @@ func give(f *os.File, group int64, readOnly bool) error {
 	if err != nil || info.Mode()&fs.ModeSymlink != 0 {
 		return err
 	}
-	// Through /proc: fchmod refuses a file that was opened without using it.
+	// Through /proc: fchmod refuses a file that was opened with O_PATH.
 	return os.Chmod(handle(f), info.Mode()|groupMode(info.Mode(), readOnly))
 }
 

@@ -38,7 +38,7 @@ func Hosts(ips []string, hostname, domain string, aliases []v1.HostAlias) []byte
 	return b.Bytes()
 }
 
-// HostNetworkHosts returns it for a pod on the host network, from the node's file.
+// HostNetworkHosts is Hosts for a pod on the host network, made from the node's file.
 func HostNetworkHosts(node []byte, aliases []v1.HostAlias) []byte {
 	var b bytes.Buffer
 	b.WriteString(hostsHeaderHost)

@@ -20,7 +20,7 @@ type message struct {
 	changed time.Time
 }
 
-// oldest returns the names of the messages that go so that no more than keep are left.
+// oldest returns the names of the oldest messages, so that without them at most keep are left.
 func oldest(files []message, keep int) []string {
 	slices.SortFunc(files, func(a, b message) int { return a.changed.Compare(b.changed) })
 	var names []string
@@ -30,7 +30,7 @@ func oldest(files []message, keep int) []string {
 	return names
 }
 
-// makeRoomForMessage removes old messages of a container, so that one that is started forever does
+// makeRoomForMessage removes old messages of a container, so that one that restarts forever does
 // not fill the disk with them.
 func makeRoomForMessage(root *os.Root, dir string) error {
 	folder, err := root.OpenRoot(dir)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestNewestMessagesStay is 12.5: by the time the kernel keeps, not by that which a container can set.
+// TestNewestMessagesStay is 12.5: by the kernel's time, not by one that a container can set.
 func TestNewestMessagesStay(t *testing.T) {
 	at := func(name string, second int64) message { return message{name, time.Unix(second, 0)} }
 	files := []message{at("b", 2), at("d", 4), at("a", 1), at("c", 3)}

@@ -13,9 +13,8 @@ import (
 // ErrNoMounts: this process may not mount anything.
 var ErrNoMounts = errors.New("mounting needs root, or CAP_SYS_ADMIN")
 
-// isMountRoot reports whether f, an open file or folder, is what something
-// mounted shows at its mount point. An error counts
-// as mounted (spec/cleanup.md edge 11).
+// isMountRoot reports whether f, an open file or folder, is the root of something
+// mounted. An error counts as mounted (spec/cleanup.md edge 11).
 func isMountRoot(f *os.File) (bool, error) {
 	var s unix.Statx_t
 	err := unix.Statx(int(f.Fd()), "", unix.AT_EMPTY_PATH|unix.AT_NO_AUTOMOUNT, unix.STATX_TYPE, &s)
@@ -49,8 +48,8 @@ func mount(source, target, kind string, flags uintptr, data string) error {
 	return nil
 }
 
-// unmount unmounts everything at name in dir; nothing there is success. A
-// mount that expect does not accept stays.
+// unmount unmounts everything at name in dir; it succeeds if nothing is mounted
+// there. A mount that expect does not accept stays.
 func unmount(dir *os.File, name string, expect func(*os.File) error) error {
 	for {
 		mounted, err := checkMounted(dir, name, expect)

@@ -33,8 +33,8 @@ func OpenDir(parent string, elements ...string) (*os.Root, error) {
 	return dir, nil
 }
 
-// MakeDir makes the folder parent/elements... where it is missing, follows no link below parent, and then
-// runs use with the folder's descriptor, if use is not nil. What is there and is no folder is [ErrNotPlain].
+// MakeDir makes the folder parent/elements... where it is missing, follows no link below parent, and then runs
+// use with the folder's descriptor, if use is not nil. Anything there that is not a folder is [ErrNotPlain].
 func MakeDir(parent string, mode fs.FileMode, use func(dir int) error, elements ...string) error {
 	dir, err := openFolder(unix.AT_FDCWD, parent, 0)
 	if errors.Is(err, unix.ENOENT) {
@@ -99,7 +99,7 @@ func RemoveIrregular(dir int, name string) error {
 	return nil
 }
 
-// openFolder opens the folder name below the open folder dir. What is there and is no folder is [ErrNotPlain], too.
+// openFolder opens the folder name below the open folder dir. Anything else there is [ErrNotPlain].
 func openFolder(dir int, name string, flags int) (int, error) {
 	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC|flags, 0)
 	switch {
@@ -181,7 +181,7 @@ func OpenFile(parent, path string) (*os.File, error) {
 }
 
 // RemoveFiles removes the files in the folder parent/elements... whose name match
-// chooses. It follows no link. A missing folder is success.
+// chooses. It follows no link. It succeeds if there is no folder.
 func RemoveFiles(parent string, elements []string, match func(name string) bool) error {
 	dir, err := OpenDir(parent, elements...)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -364,7 +364,7 @@ fd00::1	web.sub.ns.svc.cluster.local	web
 	}
 }
 
-// The file keeps its inode, as running containers have it mounted.
+// The file keeps its inode, because running containers have it mounted.
 func TestHostsFileInPlace(t *testing.T) {
 	s := newStore(t)
 	path, err := s.HostsFile("u", []byte("long content"))
@@ -409,7 +409,7 @@ func ExampleHosts() {
 	// Output: # Kubernetes-managed hosts file.
 }
 
-// TestOldMessagesGo is 12.5: a container that is started forever leaves a bounded number of files, and
+// TestOldMessagesGo is 12.5: a container that restarts forever leaves a bounded number of files, and
 // those of others stay.
 func TestOldMessagesGo(t *testing.T) {
 	s := newStore(t)
@@ -472,7 +472,7 @@ func TestMakeDirFollowsNoLink(t *testing.T) {
 	}
 }
 
-// What stands where a log is to be goes, unless it is a log.
+// Whatever is in the place of a log is removed, unless it is a log.
 func TestRemoveIrregular(t *testing.T) {
 	parent := t.TempDir()
 	write(t, filepath.Join(parent, "0.log"), "x")

@@ -54,8 +54,8 @@ func CheckFileName(path string) error {
 // Publish makes files the whole content of a volume in one step: readers see all
 // old or all new files, never a mix. The files live in a folder of their own,
 // named fresh, which the link ..data points to; links at the top lead through it.
-// With a group they belong to it and it may read them. It reports whether
-// anything changed.
+// With a group, the files belong to it and it may read them. Publish reports
+// whether anything changed.
 func Publish(ctx context.Context, volume, fresh string, files map[string]File, group *int64) (changed bool, err error) {
 	for path := range files {
 		if err := CheckFileName(path); err != nil {
@@ -107,7 +107,7 @@ func withGroup(files map[string]File, group *int64) map[string]File {
 	return out
 }
 
-// writeFiles writes a new folder; what a crash left there goes first.
+// writeFiles writes a new folder; it first removes what a crash left there.
 func writeFiles(ctx context.Context, root *os.Root, dir string, files map[string]File, group *int64) error {
 	if err := tree.RemoveIn(ctx, root, dir); err != nil {
 		return err
@@ -209,7 +209,7 @@ func holds(root *os.Root, path string, want File) bool {
 	return err == nil && bytes.Equal(data, want.Data)
 }
 
-// ownedBy reports whether a file has the user it is to have; nil is the agent's.
+// ownedBy reports whether a file belongs to user; for nil, the agent's user, it does not look.
 func ownedBy(info fs.FileInfo, user *int64) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if user == nil || !ok {

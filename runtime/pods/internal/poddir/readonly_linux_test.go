@@ -16,8 +16,8 @@ import (
 const immutableFlag = 0x10
 
 // HI12, IN12: a big tree that stays, because its disk is read-only or all its folders are
-// immutable, makes no error as big as the tree, which would be logged, listed and kept. It goes
-// as soon as it can.
+// immutable, does not cause an error as big as the tree, which would be logged, listed and
+// kept. It is removed as soon as it can be.
 func TestBigTreeThatStaysMakesNoBigError(t *testing.T) {
 	root := t.TempDir()
 	switch err := unix.Mount("tmpfs", root, "tmpfs", 0, ""); {

@@ -55,7 +55,7 @@ func (r Records) Write(uid types.UID, record []byte) error {
 	return durable.Write(root, r.Name, record)
 }
 
-// Remove removes a pod's record; a missing one is success.
+// Remove removes a pod's record; it succeeds if there is none.
 func (r Records) Remove(uid types.UID) error {
 	root, err := r.Store.existing(uid)
 	if errors.Is(err, fs.ErrNotExist) {

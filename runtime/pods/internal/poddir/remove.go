@@ -27,10 +27,10 @@ var ErrMounted = tree.ErrMounted
 // An operator must move the data away.
 var ErrLeftover = tree.ErrLeftover
 
-// Remove removes a pod's folder: the engine's own volumes, then everything else.
-// Other volumes must have been unmounted and emptied by their makers: only their empty
-// folders are removed (spec/cleanup.md OD2 to OD7). A missing folder is success.
-// It ends with ctx at the latest after the present slice (IN12); the next call goes on.
+// Remove removes a pod's folder: the engine's own volumes, then everything else. Other
+// volumes must have been unmounted and emptied by their makers: only their empty folders
+// are removed (spec/cleanup.md OD2 to OD7). It succeeds if there is no folder. After ctx
+// ends it stops at the latest after the current slice (IN12); the next call continues.
 func (s Store) Remove(ctx context.Context, uid types.UID) error {
 	if err := s.TearDown(ctx, uid); err != nil {
 		return err
@@ -46,8 +46,8 @@ func RemoveTree(ctx context.Context, parent, name string) error {
 	return removeChild(ctx, parent, name, tree.Remove)
 }
 
-// removeChild opens parent and has remove remove the entry name of it, unless something
-// is mounted in that.
+// removeChild opens parent and lets remove remove its entry name, unless something is
+// mounted in that entry.
 func removeChild(ctx context.Context, parent, name string, remove func(ctx context.Context, dir *os.File, name string) error) error {
 	dir, err := os.OpenFile(parent, os.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if errors.Is(err, os.ErrNotExist) {
@@ -108,9 +108,9 @@ func ignoreMissing(err error) error {
 // mountTable lists what this process sees mounted.
 const mountTable = "/proc/self/mountinfo"
 
-// noMounts fails if something is mounted at or below the entry name of dir, which is the folder
-// parent, or if that cannot be found out. A pod leaves a few files: they are looked at one by one. A larger tree is looked
-// up in the mount table, which takes the kernel milliseconds on a node with many containers.
+// noMounts fails if something is mounted at or below the entry name of dir, which is the folder parent, or if
+// that cannot be found out. A pod leaves a few files, which are checked one by one. A larger tree is looked up
+// in the mount table, which takes the kernel milliseconds on a node with many containers.
 func noMounts(dir *os.File, parent, name string) error {
 	left := fewEntries
 	if plain(dir, name, &left) {
@@ -127,11 +127,11 @@ func noMounts(dir *os.File, parent, name string) error {
 	return nil
 }
 
-// fewEntries is how many files and folders are looked at one by one.
+// fewEntries is how many files and folders are checked one by one.
 const fewEntries = 64
 
-// plain reports whether the entry name of dir is certainly no mount point and has none below it, and takes
-// the entries that it looked at from left.
+// plain reports whether the entry name of dir is certainly not a mount point and has none below it. It
+// subtracts the entries that it looked at from left.
 func plain(dir *os.File, name string, left *int) bool {
 	if *left--; *left < 0 {
 		return false

@@ -120,7 +120,7 @@ func create(root *os.Root, name string, content []byte, mode fs.FileMode) (err e
 // List returns the UIDs that have a folder. A missing parent is an empty list.
 func (s Store) List() ([]types.UID, error) { return listPods(os.ReadDir(s.Path)) }
 
-// List is like [Store.List] of the folder that is listed.
+// List is like [Store.List], for the folder that is listed.
 func (l *Listing) List() ([]types.UID, error) { return listPods(l.Read()) }
 
 func listPods(entries []fs.DirEntry, err error) ([]types.UID, error) {

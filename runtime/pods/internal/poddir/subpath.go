@@ -21,7 +21,7 @@ const subPathsDir = "volume-subpaths"
 // errSubPath hides host paths, which users must not see (spec/runtime.md 12.1).
 var errSubPath = errors.New("it leads outside the volume or cannot be opened")
 
-// CheckSubPath reports why a sub-path cannot be one, nil if it can.
+// CheckSubPath reports why sub cannot be a sub-path, nil if it can.
 func CheckSubPath(sub string) error {
 	if filepath.IsAbs(sub) || slices.Contains(strings.Split(sub, "/"), "..") || strings.ContainsRune(sub, 0) {
 		return fmt.Errorf("subPath %q must be relative and without '..'", sub)
@@ -39,7 +39,7 @@ type SubPath struct {
 	// Container and Index name the mount that uses it.
 	Container string
 	Index     int
-	// Path below the volume; what is missing is made, unless it is Kept.
+	// Path below the volume; what is missing is made, unless Kept is true.
 	Path string
 	Kept bool
 	// Shared lets what is mounted in the container appear on the node.
@@ -105,7 +105,7 @@ func hold(root *os.Root, name string, source *os.File, shared bool) error {
 	if shared {
 		return nil
 	}
-	// A slave receives mounts of the node, as containers may ask for, and never
+	// A slave mount receives mounts of the node, as containers may ask for, and never
 	// unmounts one there.
 	if err := mount("", target, "", unix.MS_SLAVE, ""); err != nil {
 		return errors.Join(err, dropSubPath(dir, base))
@@ -127,7 +127,7 @@ func (s Store) ReleaseSubPaths(uid types.UID, container string) error {
 	return dropSubPaths(pod, container)
 }
 
-// dropSubPaths drops those of one container, or of all.
+// dropSubPaths drops the sub-paths of one container, or of all.
 func dropSubPaths(pod *os.File, container string) error {
 	return eachEntry(pod, subPathsDir, func(all *os.File, volume string) error {
 		return eachEntry(all, volume, func(dir *os.File, name string) error {
@@ -139,8 +139,8 @@ func dropSubPaths(pod *os.File, container string) error {
 	})
 }
 
-// dropSubPath unmounts one and removes the file or empty folder it was mounted
-// on (spec/cleanup.md OD3).
+// dropSubPath unmounts one sub-path and removes the file or empty folder it was
+// mounted on (spec/cleanup.md OD3).
 func dropSubPath(dir *os.File, name string) error {
 	if err := unmount(dir, name, nil); err != nil {
 		return err
@@ -158,10 +158,9 @@ func dropSubPath(dir *os.File, name string) error {
 	return nil
 }
 
-// openSubPath opens sub below a volume, made as folders if nothing is there and the volume is not
-// kept as it is.
-// Links inside the volume are followed as long as they stay in it. The handle
-// only names what it opens: devices and pipes are not touched.
+// openSubPath opens sub below a volume. If nothing is there, it makes folders, unless kept is
+// true. Links inside the volume are followed as long as they stay in it. The handle only names
+// what it opens: devices and pipes are not touched.
 func openSubPath(volume, sub string, kept bool) (*os.File, error) {
 	if err := CheckSubPath(sub); err != nil {
 		return nil, err
@@ -217,11 +216,11 @@ func makeSubPath(volume *os.Root, sub string) error {
 		if err != nil {
 			return err
 		}
-		// The umask has cut the mode.
+		// The umask has reduced the mode.
 		if err := at.Chmod(path, info.Mode()&(fs.ModePerm|fs.ModeSetgid)); err != nil {
 			return err
 		}
-		// Nothing is below it: continue from here, as paths may be long.
+		// Nothing is below it: continue from here, because paths may be long.
 		next, err := at.OpenRoot(path)
 		if err != nil {
 			return err

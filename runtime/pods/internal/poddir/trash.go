@@ -25,7 +25,7 @@ func (s Store) discard(ctx context.Context, parent string, dir *os.File, name st
 	}
 	moved, err := s.moveAway(dir, name)
 	if err != nil {
-		// Another file system, or one that is full or read-only: what can go, goes.
+		// It is another file system, or full or read-only: remove in place what can be removed.
 		return RemoveTree(ctx, parent, name)
 	}
 	return RemoveTree(ctx, s.trash(), moved)
@@ -46,8 +46,8 @@ func (s Store) moveAway(dir *os.File, name string) (moved string, err error) {
 	return moved, err
 }
 
-// EmptyTrash goes on with the removals that were cut off, by the end of their context or of
-// the agent. It ends with ctx, after the present slice.
+// EmptyTrash continues the removals that were cut off by the end of their context or of the
+// agent. When ctx ends, it stops after the current slice.
 func (s Store) EmptyTrash(ctx context.Context) error {
 	entries, err := os.ReadDir(s.trash())
 	if errors.Is(err, fs.ErrNotExist) {

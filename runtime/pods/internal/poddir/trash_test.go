@@ -13,7 +13,7 @@ import (
 	"github.com/podwright/podwright/runtime/pods/internal/poddir"
 )
 
-// cutAfter is a context that ends when it has been asked so often.
+// cutAfter is a context that ends once it has been asked this often.
 type cutAfter struct {
 	context.Context
 	asked, limit int
@@ -61,9 +61,9 @@ func files(t *testing.T, dir string) (n int) {
 	return n
 }
 
-// TestBigTreeGoesInSlices (IN12): a removal that is cut off ends after the present slice,
-// wherever it is in the tree, and the next one goes on. The first step takes the tree away from its
-// pod: whatever comes to live there meets none of it.
+// TestBigTreeGoesInSlices (IN12): a removal that is cut off ends after the current slice, wherever
+// it is in the tree, and the next one continues. The first step takes the tree away from its pod:
+// whatever comes to live there meets none of it.
 func TestBigTreeGoesInSlices(t *testing.T) {
 	const n, slice = 5000, 256
 	for _, limit := range []int{2, 3, 4, 8, 12} {

@@ -159,9 +159,9 @@ func bare(err error) error {
 	return err
 }
 
-// TearDown undoes what was made for a pod's volumes: sub-path mounts, memory, and
-// the content of the engine's own volumes. Other volumes stay as they are. A mount point
-// stays and is an error. If there is nothing to do it succeeds.
+// TearDown undoes what was made for a pod's volumes: sub-path mounts, memory, and the
+// content of the engine's own volumes. Other volumes stay as they are. Something mounted
+// in the way stays and is an error. If there is nothing to do it succeeds.
 func (s Store) TearDown(ctx context.Context, uid types.UID) error {
 	if err := CheckName("pod UID", string(uid)); err != nil {
 		return err

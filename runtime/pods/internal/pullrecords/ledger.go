@@ -122,8 +122,8 @@ func (p *Pull) End(o Outcome) {
 	}
 }
 
-// endIntent counts a pull down; the last one takes its intent away or leaves it.
-// The turn must be held.
+// endIntent counts a pull down; the last one removes its intent or leaves it. The
+// turn must be held.
 func (l *Ledger) endIntent(image string, keep bool) {
 	l.left[image], l.due = keep, true
 	if l.pulling[image]--; l.pulling[image] > 0 {

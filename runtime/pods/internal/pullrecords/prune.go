@@ -17,8 +17,8 @@ type Images interface {
 // Prune drops the records of images that are gone, and resolves the intents of pulls
 // whose outcome is unknown: if the image is present, it gets a record that grants access
 // to no pod. Prune makes no call if there are no intents, or if nothing was noted since
-// everything was found in order: a record whose image goes later is still right when the
-// image returns.
+// everything was found in order: a record whose image is removed later is still right
+// when the image returns.
 //
 // An image counts as gone when two calls in a row do not find it. While the runtime lists
 // no image at all, none counts as gone: a runtime that has just started may list none,

@@ -183,8 +183,8 @@ func TestPolicySaysWhichImagesAreVerified(t *testing.T) {
 	}
 }
 
-// spec/runtime.md 9.9: while an image is pulled, and when it is unknown how that
-// ended, it is no preloaded one.
+// spec/runtime.md 9.9: while an image is pulled, and while it is unknown how that
+// ended, it does not count as preloaded.
 func TestImageWithAnIntentIsNotPreloaded(t *testing.T) {
 	a := from(t, "a", "1", "pw")
 	for _, tc := range []struct {
@@ -226,7 +226,7 @@ func TestImageWithAnIntentIsNotPreloaded(t *testing.T) {
 	}
 }
 
-// store is an image store for Prune.
+// images is an image store for Prune.
 type images struct {
 	calls int
 	ids   map[string]bool

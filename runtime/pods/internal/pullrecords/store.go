@@ -59,7 +59,7 @@ type document struct {
 	Record  *Record `json:"record,omitempty"`
 }
 
-// fileOf names the file of an image; names of images are no names of files.
+// fileOf names the file of an image; names of images cannot be names of files.
 func fileOf(folder, image string) string {
 	sum := sha256.Sum256([]byte(image))
 	return path.Join(folder, hex.EncodeToString(sum[:])+".json")
@@ -158,7 +158,7 @@ func (s FileStore) write(name string, d document, synced bool) error {
 	return durable.WriteUnsynced(root, name, text)
 }
 
-// remove removes a file. A missing file is success.
+// remove removes a file. It succeeds if there is none.
 func (s FileStore) remove(name string) error {
 	root, err := os.OpenRoot(s.Dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -66,7 +66,7 @@ func (a Allocation) None() bool {
 
 // Follow returns an allocation for the containers that other has: containers unknown
 // to a take what other gives them, those unknown to other are left out. A container
-// that comes or goes is no resize.
+// that is added or removed is not a resize.
 func (a Allocation) Follow(other Allocation) Allocation {
 	out := Allocation{Pod: a.Pod, Containers: make(map[string]v1.ResourceRequirements, len(other.Containers))}
 	for name, r := range other.Containers {
@@ -151,8 +151,8 @@ func replace(r *v1.ResourceRequirements, by v1.ResourceRequirements) {
 	swap(&r.Limits, by.Limits)
 }
 
-// Wanted returns what a container of the allocated pod is to run with. One without a
-// limit of its own takes the pod's (13.2, 21.10).
+// Wanted returns what a container of the allocated pod should run with. One without
+// a limit of its own takes the pod's (13.2, 21.10).
 func Wanted(pod *v1.Pod, c *v1.Container) runtime.Resources {
 	request := func(name v1.ResourceName, otherwise resource.Quantity) resource.Quantity {
 		if q, ok := c.Resources.Requests[name]; ok {

@@ -33,7 +33,7 @@ func Decide(c *v1.Container, want, have runtime.Resources) Action {
 	return InPlace
 }
 
-// What cgroups cannot tell apart: the smallest weight and the smallest quota.
+// Up to these values cgroups look alike: the smallest weight and the smallest quota.
 const (
 	leastMilliRequest = 2
 	leastMilliLimit   = 10

@@ -10,7 +10,7 @@ import (
 // Change is a running container to be updated in place.
 type Change struct {
 	Name string
-	// Have is what it was last given, Want what it is to have.
+	// Have is what it was last given, Want what it should have.
 	Have, Want runtime.Resources
 }
 

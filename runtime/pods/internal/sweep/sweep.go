@@ -15,7 +15,7 @@ import (
 // may be about to start (spec/cleanup.md CG2).
 const unstartedAge = time.Minute
 
-// Policy says what may go. A negative limit means no limit.
+// Policy says what may be removed. A negative limit means no limit.
 type Policy struct {
 	MinAge time.Duration
 	// FinishedAt returns when a container ended, zero if that is not known. Nil:
@@ -31,12 +31,12 @@ type Policy struct {
 type Container struct {
 	Pod *runtime.Pod
 	*runtime.Container
-	// Reason says why it goes; Kept is the rule that keeps it. One of them is empty.
+	// Reason says why it is removed; Kept is the rule that keeps it. One of them is empty.
 	Reason string
 	Kept   rule.Denial
 }
 
-// Why containers and sandboxes go or stay.
+// Why containers and sandboxes are removed or kept.
 const (
 	becauseGone  = "nothing of its pod is needed any more"
 	becauseMore  = "more of its name are kept than allowed"
@@ -71,7 +71,7 @@ func keptNewSandbox() rule.Denial {
 }
 
 // Containers returns the containers to remove, oldest first, then those that do not
-// run and stay. It never returns a running one.
+// run but stay. It never returns a running one.
 func Containers(pods []*runtime.Pod, policy Policy, now time.Time) []Container {
 	var victims, stay []Container
 	var units [][]Container
@@ -204,8 +204,8 @@ type Sandbox struct {
 }
 
 // Sandboxes returns the decision about each sandbox, given the containers that have been
-// removed since the list was read. A ready one stays, one that still has a
-// container, and the newest of a pod that is not gone (spec/cleanup.md SB1 to SB3).
+// removed since the list was read. It keeps a ready one, one that still has a container,
+// and the newest of a pod that is not gone (spec/cleanup.md SB1 to SB3).
 func Sandboxes(pods []*runtime.Pod, gone func(uid types.UID) bool, removed map[string]bool) []Sandbox {
 	var out []Sandbox
 	for _, pod := range pods {

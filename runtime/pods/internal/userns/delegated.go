@@ -10,9 +10,9 @@ import (
 // Range is Count IDs from First on.
 type Range struct{ First, Count uint32 }
 
-// Delegated returns the range that the texts of /etc/subuid and /etc/subgid give to a user, a
-// name, or a number if they use numbers. It is the same in both. found is false if neither names
-// the user.
+// Delegated returns the range that the texts of /etc/subuid and /etc/subgid give to user: a
+// name, or a number if they use numbers. They must give it the same range. found is false if
+// neither names the user.
 func Delegated(subuid, subgid, user string) (delegated Range, found bool, err error) {
 	uids, hasUIDs, err := rangeOf(subuid, user)
 	if err != nil {
@@ -28,7 +28,7 @@ func Delegated(subuid, subgid, user string) (delegated Range, found bool, err er
 	return uids, hasUIDs, nil
 }
 
-// rangeOf finds the line of a user: its name, the first ID and their number, with colons between.
+// rangeOf finds the line of a user: its name, the first ID and how many there are, separated by colons.
 func rangeOf(text, user string) (r Range, found bool, err error) {
 	for line := range strings.Lines(text) {
 		fields := strings.Split(strings.TrimSpace(line), ":")

@@ -19,12 +19,12 @@ type Records interface {
 	// Read returns a pod's record; fs.ErrNotExist if it has none.
 	Read(uid types.UID) ([]byte, error)
 	Write(uid types.UID, record []byte) error
-	// Remove removes a record; a missing one is success.
+	// Remove removes a record; it succeeds if there is none.
 	Remove(uid types.UID) error
 }
 
-// Options describe the available IDs: Pods ranges of Length from First on. Length
-// divides First, and all of it fits into 32 bits.
+// Options describe the available IDs: Pods ranges of Length from First on. First is
+// a multiple of Length, and all IDs fit into 32 bits.
 type Options struct {
 	First, Length uint32
 	Pods          int
@@ -43,14 +43,14 @@ type Pool struct {
 	taken map[int]types.UID
 	// broken has the pods whose record cannot be used, and why.
 	broken map[types.UID]error
-	// next is where the search for a free range begins: the range freed last is used
-	// again last.
+	// next is where the search for a free range begins, so that the range freed last
+	// is reused last.
 	next int
 }
 
 // Open reads the records of all pods. If a record cannot be used, its pod has no mapping,
-// and, as it is unknown which IDs it holds, no pod gets a new one until the record is
-// repaired or its pod is gone.
+// and, because it is unknown which IDs it holds, no pod gets a new one until the record
+// is repaired or its pod is gone.
 func Open(records Records, o Options) (*Pool, error) {
 	p := &Pool{
 		records: records, options: o,
@@ -148,8 +148,8 @@ func (p *Pool) reserve(uid types.UID) (m Mapping, fresh bool, err error) {
 	return Mapping{}, false, fmt.Errorf("all %d ranges of user IDs are in use", p.options.Pods)
 }
 
-// Release frees the pod's range once its record is gone. A pod without one is
-// success.
+// Release frees the pod's range once its record is gone. It succeeds if the pod has
+// none.
 func (p *Pool) Release(uid types.UID) error {
 	p.mu.Lock()
 	_, used := p.used[uid]

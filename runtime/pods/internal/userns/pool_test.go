@@ -114,8 +114,8 @@ func TestPodKeepsItsRangeOverARestart(t *testing.T) {
 	}
 }
 
-// The range freed last is used again last: files a pod left behind must not
-// belong to the next one at once.
+// The range freed last is reused last: files that a pod left behind must not belong
+// to the next pod at once.
 func TestPoolGoesRound(t *testing.T) {
 	p := open(t, &disk{records: map[types.UID]string{}}, 3)
 	var got []uint32

@@ -1,4 +1,4 @@
-// Package worklimit bounds how many calls of a kind are made at a time, in a way that a call
+// Package worklimit bounds how many calls of a kind are made at a time, such that a call
 // that is never answered delays other pods only briefly (spec/runtime.md 24).
 //
 //	Do ──► Ask ──► its turn? ──► call ──► End

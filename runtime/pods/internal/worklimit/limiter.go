@@ -124,7 +124,7 @@ func (l *Limiter) watch(t *Turn) (time.Duration, bool) {
 	return due.Sub(l.clock.Now()), true
 }
 
-// end takes a turn out.
+// end removes a turn from the queue.
 func (l *Limiter) end(ctx context.Context, t *Turn, answered bool) {
 	l.mu.Lock()
 	l.queue.End(l.clock.Now(), t, answered)
@@ -155,7 +155,7 @@ func (l *Limiter) count(ctx context.Context, taken int) {
 	}
 }
 
-// poke has the goroutine that waits for the turn look again.
+// poke makes the goroutine that waits for the turn look again.
 func (t *Turn) poke() {
 	select {
 	case t.wake <- struct{}{}: // nil, and thus never ready, before the turn waits

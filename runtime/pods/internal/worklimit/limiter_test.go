@@ -101,8 +101,8 @@ func TestOneAtATime(t *testing.T) {
 	})
 }
 
-// TestHungCallLosesItsSlot: the next caller goes after 2 s, without any other event; the
-// hung call is told as late.
+// TestHungCallLosesItsSlot: the next caller proceeds after 2 s, without any other event;
+// the hung call is reported as late.
 func TestHungCallLosesItsSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, began := newLimited(2), time.Now()
@@ -131,7 +131,7 @@ func TestHungCallLosesItsSlot(t *testing.T) {
 	})
 }
 
-// TestWaiterLeavesWithItsContext: also the one that watches the time for the others.
+// TestWaiterLeavesWithItsContext: so does the one that watches the time for the others.
 func TestWaiterLeavesWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimited(1)
@@ -217,7 +217,7 @@ func (c *countedClock) NewTimer(d time.Duration) clock.Timer {
 }
 
 // TestNoCallerSleepsThroughItsTurn: with calls that take any time, hang, or are given up while they
-// wait, at no moment does a caller wait whose turn has come: each wake-up that is due has come.
+// wait, no caller ever waits after its turn has come: each wake-up that is due has come.
 func TestNoCallerSleepsThroughItsTurn(t *testing.T) {
 	for seed := range uint64(40) {
 		synctest.Test(t, func(t *testing.T) {

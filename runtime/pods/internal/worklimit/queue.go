@@ -21,15 +21,15 @@ type Rules struct {
 	Opens bool
 }
 
-// Job is a call that somebody wants to make.
+// Job is a call to make.
 type Job struct {
 	// Pod for which the call is made. After a call that was not answered in time, its
 	// later calls go behind those of other pods. Empty: no call goes behind.
 	Pod types.UID
 	// Call is the method's name. Container is what it is about, and Name that of the pod or
-	// image; both are only told.
+	// image; both are only for display.
 	Call, Container, Name string
-	// First: it goes before others.
+	// First puts the call before others.
 	First bool
 	// Place is when the pod's start began, so that the pod keeps its place from call to
 	// call.
@@ -67,13 +67,13 @@ type Queue struct {
 	calls   map[*Turn]struct{}
 	// slow are the pods whose last call was not answered in time.
 	slow map[types.UID]bool
-	// answers are those of each method: a sandbox, which waits for the pod's network, takes
-	// many times as long as a container.
+	// answers are kept per method: a sandbox, which waits for the pod's network, takes many
+	// times as long as a container.
 	answers map[string]*answers
 	// ahead is how many calls in a row went before others that waited.
 	ahead int
-	// missed is when calls were not answered in time, as many as there are slots, in
-	// turns: at index misses is the oldest.
+	// missed is a ring of the times when calls were not answered in time, one per
+	// slot: the oldest is at index misses.
 	missed    []time.Time
 	misses    int
 	openUntil time.Time
@@ -122,9 +122,9 @@ func (q *Queue) Step(now time.Time) (granted []*Turn, taken int) {
 	return granted, taken
 }
 
-// shareOfFirst is how many calls in a row go before others that wait: one of four is one of the
-// others. Otherwise a crowd of pods that restart as fast as the runtime works would keep every
-// new pod from starting.
+// shareOfFirst is how many calls in a row may go before others that wait: every fourth call is
+// one of the others. Otherwise many pods that restart as fast as the runtime works would keep
+// every new pod from starting.
 const shareOfFirst = 3
 
 // next is the turn that comes next, of those that wait.
@@ -173,7 +173,7 @@ func (q *Queue) miss(t *Turn, now time.Time) {
 		q.slow[t.Pod] = true
 	}
 	if t.behind || !q.rules.Opens || len(q.missed) == 0 {
-		return // of a pod that is behind it was to be expected
+		return // expected of a pod that is behind
 	}
 	q.missed[q.misses] = now
 	q.misses = (q.misses + 1) % len(q.missed)
@@ -191,7 +191,7 @@ func (q *Queue) drop(t *Turn) {
 	}
 }
 
-// End takes a turn out, wherever it stands. answered is false if the caller gave up.
+// End removes a turn, whatever its state. answered is false if the caller gave up.
 func (q *Queue) End(now time.Time, t *Turn, answered bool) {
 	took := now.Sub(t.began)
 	switch t.state {
@@ -222,7 +222,7 @@ func (q *Queue) End(now time.Time, t *Turn, answered bool) {
 // Forget drops what is known of a pod.
 func (q *Queue) Forget(pod types.UID) { delete(q.slow, pod) }
 
-// Next is when Step has something to do if nothing happens; false if it never has.
+// Next returns when Step has work even if nothing happens until then; false if never.
 func (q *Queue) Next() (time.Time, bool) {
 	if len(q.waiting) == 0 || len(q.working) == 0 {
 		return time.Time{}, false

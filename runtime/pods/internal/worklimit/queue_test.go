@@ -149,7 +149,7 @@ func TestPodKeepsItsPlace(t *testing.T) {
 }
 
 // TestEachMethodHasItsPatience: 24.3. Sandboxes take 3 s on this node, containers take 50 ms. That
-// most calls are quick takes no slot from a sandbox that is made at its usual pace.
+// most calls are quick does not cost a sandbox its slot if it is made at its usual pace.
 func TestEachMethodHasItsPatience(t *testing.T) {
 	q, now := NewQueue(runtimeRules(2)), epoch
 	call := func(pod, method string, takes time.Duration) {
@@ -180,8 +180,8 @@ func TestEachMethodHasItsPatience(t *testing.T) {
 	}
 }
 
-// TestRestartsStarveNoNewPod: 24.2. As many restarts wait all the time as the runtime can
-// make: a new pod's turn comes nevertheless, after three of them.
+// TestRestartsStarveNoNewPod: 24.2. All the time as many restarts wait as the runtime can
+// make: a new pod's turn still comes, after three of them.
 func TestRestartsStarveNoNewPod(t *testing.T) {
 	q, now := NewQueue(runtimeRules(1)), epoch
 	restart := func() { q.Ask(now, Job{Pod: "crashing", First: true, Place: now}) }
@@ -203,9 +203,9 @@ func TestRestartsStarveNoNewPod(t *testing.T) {
 }
 
 // TestQueueKeepsItsRules: 24.1 to 24.5, with calls that come, are answered, hang and leave at random:
-// slots are never more than there are but while the limit is lifted, pods that are behind never
-// have more than half of them, no slot is free while a call that may have it waits, and once all
-// are answered nothing is left.
+// no more slots are in use than there are, except while the limit is lifted; pods that are behind
+// never have more than half of them; no slot is free while a call that may have it waits; and once
+// all are answered nothing is left.
 func TestQueueKeepsItsRules(t *testing.T) {
 	for seed := range uint64(300) {
 		random := rand.New(rand.NewPCG(seed, 1))

@@ -16,8 +16,7 @@ import (
 // are split into partial entries.
 const MaxLine = 16 << 10
 
-// timeFormat is RFC3339Nano that keeps its trailing zeros, so that entries sort
-// as text.
+// timeFormat is RFC3339Nano with trailing zeros, so that entries sort as text.
 const timeFormat = "2006-01-02T15:04:05.000000000Z07:00"
 
 // Writer is an open log file. It is safe for concurrent use.
@@ -83,7 +82,7 @@ func (w *Writer) Reopen() error {
 }
 
 // Close closes the file. Later writes fail with [os.ErrClosed]. Flush the streams
-// before.
+// first.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -34,8 +34,8 @@ type Spec struct {
 	PrivateMounts bool
 	// Mounts are bound in order; they need PrivateMounts.
 	Mounts []Mount
-	// MountsOf, a pidfd, makes the process join that process's mount namespace;
-	// 0 means not. It excludes PrivateMounts.
+	// MountsOf, a pidfd, makes the process join that process's mount namespace; 0
+	// means none. It excludes PrivateMounts.
 	MountsOf int
 	// Stdin, Stdout and Stderr must be set.
 	Stdin, Stdout, Stderr *os.File
@@ -84,7 +84,7 @@ func onSpoiledThread(f func()) {
 	<-done
 }
 
-// prepareThread changes the calling thread as far as children inherit it.
+// prepareThread changes what children inherit from the calling thread.
 func (s *Spec) prepareThread() error {
 	if s.NoNewPrivs {
 		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {

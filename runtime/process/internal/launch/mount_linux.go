@@ -13,9 +13,9 @@ import (
 
 // Mount binds a path of the host into the container's view.
 type Mount struct {
-	// ContainerPath is where, absolute and clean.
+	// ContainerPath is where it is bound, absolute and clean.
 	ContainerPath string `json:"containerPath"`
-	// HostPath is what, absolute and clean.
+	// HostPath is what is bound, absolute and clean.
 	HostPath string `json:"hostPath"`
 	// Readonly makes the top mount read-only; what is mounted below keeps its mode.
 	Readonly bool `json:"readonly,omitempty"`

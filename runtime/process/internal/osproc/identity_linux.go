@@ -35,8 +35,8 @@ func BootID() (string, error) {
 }
 
 // Identify returns the identity of the process that has pid now. The caller must
-// know that pid cannot be reused meanwhile: the process is itself or an unreaped
-// child.
+// know that pid cannot be reused meanwhile: the process is the caller or an
+// unreaped child of it.
 func Identify(pid int) (Identity, error) {
 	boot, err := BootID()
 	if err != nil {
@@ -139,8 +139,8 @@ func all() ([]stat, error) {
 	return out, nil
 }
 
-// FindByEnv returns the session leaders whose initial environment holds one of
-// the values of the variable, by value; of several with one value, the oldest.
+// FindByEnv returns the session leaders whose initial environment holds one of the
+// values of the variable, by value; if several have the same value, the oldest.
 // Processes whose environment cannot be read are left out.
 func FindByEnv(variable string, values map[string]bool) (map[string]Identity, error) {
 	boot, err := BootID()

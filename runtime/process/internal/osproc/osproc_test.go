@@ -61,7 +61,7 @@ func FuzzParseStat(f *testing.F) {
 }
 
 // Only the very process is opened: not one with another start time, of another
-// boot, or that has ended, be it reaped or not.
+// boot, or that has ended, whether it was reaped or not.
 func TestOpenFindsOnlyTheVeryProcess(t *testing.T) {
 	cmd, p := start(t, "sleep", "1000")
 	id := p.Identity()
@@ -119,7 +119,7 @@ func watch(t *testing.T, p *Process) <-chan struct{} {
 	return ended
 }
 
-// One watcher tells the end of many, of a zombie at once, and of none after Close.
+// One watcher reports the end of many, of a zombie at once, and of none after Close.
 func TestWatcherReportsEachEndOnce(t *testing.T) {
 	w, err := NewWatcher()
 	if err != nil {
@@ -213,7 +213,7 @@ func TestKillTree(t *testing.T) {
 	}
 }
 
-// The way of older kernels spares a group of other processes.
+// The method for older kernels spares a group of other processes.
 func TestSignalGroupByNumber(t *testing.T) {
 	cmd, p := start(t, "sh", "-c", "sleep 1000; true")
 	stranger := &Process{id: p.Identity(), fd: -1}

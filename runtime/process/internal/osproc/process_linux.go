@@ -40,8 +40,8 @@ func Open(id Identity) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pidfd of process %d: %w", id.PID, err)
 	}
-	// The stat is read after the pidfd was opened: if it is still that of the
-	// process meant, the process had its pid all the time, so the pidfd is its.
+	// The stat is read after the pidfd was opened: if it is still that of the process
+	// meant, the process had its pid all along, so the pidfd is the right one.
 	s, err := readStat(id.PID)
 	if err == nil && (s.startTime != id.StartTime || s.dead()) {
 		err = fmt.Errorf("process %d: %w", id.PID, os.ErrProcessDone)
@@ -168,7 +168,7 @@ func KillChildren(pid int) (killed bool, err error) {
 	return killed, err
 }
 
-// killAll kills all processes that match. Each is pinned by a pidfd and looked at
+// killAll kills all processes that match. Each is pinned by a pidfd and checked
 // again before the signal, so that a reused pid is not hit.
 func killAll(match func(stat) bool) error {
 	processes, err := all()

@@ -43,7 +43,7 @@ func NewWatcher() (*Watcher, error) {
 
 // Watch calls ended once when the process has ended (at once if it has already),
 // from the watcher's goroutine: it must not block or call Close. A process is
-// watched by one call at a time, and no more once its handle is closed.
+// watched by one call at a time, and no longer once its handle is closed.
 func (w *Watcher) Watch(p *Process, ended func()) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
