@@ -32,10 +32,10 @@ import (
 	"github.com/podwright/podwright/syncloop"
 )
 
-// dialTimeout bounds the making of a connection, and is how often one is probed.
+// dialTimeout bounds how long connecting takes, and is the period of keep-alive probes.
 const dialTimeout = 30 * time.Second
 
-// Engine is what an agent needs of the engine that it serves. A *podwright.Engine is one.
+// Engine is what an agent needs of the engine it serves. A *podwright.Engine is one.
 type Engine interface {
 	server.Engine
 	stats.Engine
@@ -55,13 +55,13 @@ type Agent struct {
 	services  *objects.Services
 	classes   *objects.RuntimeClasses
 	events    *events.Recorder
-	// client and serving get the node's certificates, nil for those that it does not ask for.
+	// client and serving get the node's certificates; each is nil if the node does not request that certificate.
 	client, serving *certs.Keeper
 	keeping         keeping
 	engine          atomic.Pointer[Engine]
 	settings        settings
 	pods            podsGate
-	// name, rootDir, runtime, clock and logger are those of the engine's configuration.
+	// name, rootDir, runtime, clock and logger come from the engine's configuration.
 	name    string
 	rootDir string
 	runtime cri.Reader
@@ -69,9 +69,9 @@ type Agent struct {
 	logger  logr.Logger
 }
 
-// New makes the parts of an agent and fills the fields of the engine's configuration that
-// are empty: the node's name must be set, the pods of the API server are added to the
-// sources and its statuses to the sinks. It makes no call and starts nothing.
+// New makes the parts of an agent and fills in empty fields of the engine's configuration; the
+// node's name must be set. It adds the pods of the API server to the sources, and a sink for their
+// statuses to the sinks. It makes no call and starts nothing.
 func New(o Options, c *podwright.Config) (*Agent, error) {
 	problem := o.complete()
 	if c.Node.Name == "" {
@@ -102,7 +102,7 @@ func New(o Options, c *podwright.Config) (*Agent, error) {
 	return a, nil
 }
 
-// makeNode makes what registers the Node.
+// makeNode makes the part that registers the Node.
 func (a *Agent) makeNode(c *podwright.Config) (err error) {
 	n := a.options.Node
 	n.Name, n.Client, n.Leases = c.Node.Name, a.clients.all, a.clients.leases.CoordinationV1()
@@ -115,7 +115,7 @@ func (a *Agent) makeNode(c *podwright.Config) (err error) {
 	if n.RootDir == "" {
 		n.RootDir = c.RootDir
 	}
-	if n.MaxPods == 0 { // what the scheduler counts on is what admission lets in
+	if n.MaxPods == 0 { // admission enforces the number that the scheduler counts on
 		n.MaxPods = c.Admission.MaxPods
 	}
 	if n.Eviction == nil {
@@ -147,15 +147,15 @@ func (a *Agent) makeNode(c *podwright.Config) (err error) {
 	return nil
 }
 
-// allocatable is what the engine lets pods have: what the Node shows, so that the scheduler and
-// admission agree. How many pods there may be is a limit of its own.
+// allocatable is what the engine lets pods use: the same as the Node shows, so that the scheduler
+// and admission agree. The number of pods is a separate limit.
 func (a *Agent) allocatable() v1.ResourceList {
 	list := a.registrar.Allocatable().DeepCopy()
 	delete(list, v1.ResourcePods)
 	return list
 }
 
-// evictionLimits are those of the engine.
+// evictionLimits returns the engine's limits.
 func evictionLimits(c *podwright.Config) []eviction.Threshold {
 	switch {
 	case c.Eviction == nil:
@@ -166,7 +166,7 @@ func evictionLimits(c *podwright.Config) []eviction.Threshold {
 	return c.Eviction.Policy.Thresholds
 }
 
-// meter is that of a package of this module, nil if the engine has no metrics.
+// meter returns the meter of a package of this module, nil if the engine has no metrics.
 func meter(c *podwright.Config, name string) metric.Meter {
 	if c.Observe.MeterProvider == nil {
 		return nil
@@ -174,7 +174,7 @@ func meter(c *podwright.Config, name string) metric.Meter {
 	return c.Observe.MeterProvider.Meter("github.com/podwright/podwright/kube/" + name)
 }
 
-// internalIPs are the addresses that pods know their node by.
+// internalIPs returns the addresses by which pods know their node.
 func internalIPs(of []v1.NodeAddress) (ips []string) {
 	for _, a := range of {
 		if a.Type == v1.NodeInternalIP {
@@ -194,8 +194,8 @@ func (a *Agent) makeSource(c *podwright.Config) (err error) {
 	return err
 }
 
-// makeObjects makes what pods refer to. The store follows the pods that the source
-// delivers, before the engine has them.
+// makeObjects makes the store of the objects that pods refer to. It follows the pods that the
+// source delivers, before the engine has them.
 func (a *Agent) makeObjects(c *podwright.Config) error {
 	logger := c.Observe.Logger.WithName("objects")
 	lists := objects.ListOptions{Client: a.clients.all, Changed: a.objectChanged, Cache: a.keeping.cache, Clock: c.Clock, Logger: logger}
@@ -239,7 +239,7 @@ func (a *Agent) makeObjects(c *podwright.Config) error {
 	return nil
 }
 
-// makeCredentials makes what asks plugins for credentials of registries.
+// makeCredentials makes the source that asks plugins for registry credentials.
 func (a *Agent) makeCredentials(c *podwright.Config) error {
 	plugins := a.options.Credentials
 	if plugins.Config == "" {
@@ -265,7 +265,7 @@ func (a *Agent) makeCredentials(c *podwright.Config) error {
 	return nil
 }
 
-// makeSinks makes what tells the API server about pods.
+// makeSinks makes the sinks that report pods to the API server.
 func (a *Agent) makeSinks(c *podwright.Config) error {
 	sinkOptions := statussink.Options{Client: a.clients.all, Lookup: a.source.Lookup}
 	if c.Clock != nil {
@@ -286,11 +286,11 @@ func (a *Agent) makeSinks(c *podwright.Config) error {
 	return err
 }
 
-// followed has the objects of pods followed before the engine has the pods.
+// followed starts following the objects of pods before it delivers the pods to the engine.
 type followed struct {
 	*podsource.Source
 	objects *objects.Store
-	// heard is called once the engine has a set.
+	// heard is called each time the engine has received the set of pods.
 	heard func()
 }
 
@@ -314,7 +314,7 @@ func (f followed) Run(ctx context.Context, deliver func(ctx context.Context, pod
 	})
 }
 
-// objectChanged tells the engine, once there is one.
+// objectChanged passes the change on to the engine, once there is one.
 func (a *Agent) objectChanged(o objects.Object) {
 	if o.Kind == "Service" {
 		a.pods.noteServices()
@@ -324,7 +324,7 @@ func (a *Agent) objectChanged(o objects.Object) {
 	}
 }
 
-// known are the pods that the engine has, in whatever state.
+// known returns the UIDs of all pods that the engine has, in whatever state.
 func (a *Agent) known() (uids []types.UID) {
 	engine := a.engine.Load()
 	if engine == nil {
@@ -339,10 +339,10 @@ func (a *Agent) known() (uids []types.UID) {
 // Registered is closed once the Node is registered.
 func (a *Agent) Registered() <-chan struct{} { return a.registrar.Registered() }
 
-// Run runs the engine, and everything that it needs of the API server, until ctx ends or
-// the Node is gone for good. It returns when all that has ended: first the engine, whose
-// last statuses and events still go out. The error is the engine's, or wraps [ErrNodeGone].
-// It is called once.
+// Run runs the engine, and everything that it needs from the API server, until ctx ends or the Node
+// is gone for good. It returns once all of that has ended: the engine ends first, so its last
+// statuses and events still go out. The error is the engine's, or wraps [ErrNodeGone]. Call it
+// once.
 func (a *Agent) Run(ctx context.Context, engine Engine) error {
 	serve, err := a.makeServer(engine)
 	if err != nil {
@@ -372,7 +372,7 @@ func (a *Agent) Run(ctx context.Context, engine Engine) error {
 		case <-running.Done():
 		}
 	})
-	err = engine.Run(running) // also ends when it is drained
+	err = engine.Run(running) // also ends after a drain
 	stop()
 	watch.Wait()
 	stopBeside()
@@ -381,7 +381,7 @@ func (a *Agent) Run(ctx context.Context, engine Engine) error {
 	return errors.Join(err, left)
 }
 
-// keepers run what gets the node's certificates.
+// keepers returns the functions that keep the node's certificates.
 func (a *Agent) keepers() (run []func(context.Context) error) {
 	for _, k := range []*certs.Keeper{a.client, a.serving} {
 		if k != nil {
@@ -391,7 +391,7 @@ func (a *Agent) keepers() (run []func(context.Context) error) {
 	return run
 }
 
-// makeServer returns what runs the node's server.
+// makeServer returns the function that runs the node's server.
 func (a *Agent) makeServer(engine Engine) (run func(ctx context.Context) error, err error) {
 	o := a.options.Server
 	if o.Listener == nil {
@@ -413,7 +413,7 @@ func (a *Agent) makeServer(engine Engine) (run func(ctx context.Context) error, 
 	return func(ctx context.Context) error { return s.Serve(ctx, o.Listener) }, nil
 }
 
-// leave does what the policy asks for when the Node is gone, and returns why Run ends.
+// leave does what the policy says when the Node is gone, and returns why Run ends.
 func (a *Agent) leave(ctx context.Context, engine Engine) error {
 	if a.options.WhenGone == Drain {
 		if err := engine.Drain(ctx); err != nil {

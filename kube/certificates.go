@@ -18,26 +18,26 @@ import (
 	"github.com/podwright/podwright/kube/certs"
 )
 
-// Certificates says how a node gets its certificates and renews them (KC1-KC5). Zero: it uses the
-// credentials of Options.Config for good.
+// Certificates says how a node gets its certificates and renews them (KC1-KC5). Zero means that it
+// always uses the credentials of Options.Config.
 type Certificates struct {
-	// Dir is the folder of certificates and keys, absolute, of this node alone. Required for all that follows.
+	// Dir is the absolute folder for certificates and keys of this node only. Required for everything below.
 	Dir string
-	// Bootstrap returns credentials for a node that has no valid certificate, such as a bootstrap
-	// token; with them it asks for one. It is called each time that happens, so that a new token needs
-	// no restart, and must not block. Nil: the credentials of Options.Config other than a certificate, if it has any.
+	// Bootstrap returns the credentials, such as a bootstrap token, with which a node without a valid
+	// certificate requests one. It is called for each such request, so a new token needs no restart. It
+	// must not block. Nil means the credentials of Options.Config other than a certificate, if it has any.
 	Bootstrap func() (*rest.Config, error)
-	// Rotate renews the client certificate before it expires, the first time that of Options.Config. Without it
-	// the node asks, with the bootstrap credentials, only when none is valid.
+	// Rotate renews the client certificate before it expires; the first to be renewed may be that of
+	// Options.Config. Otherwise the node requests one, with the bootstrap credentials, only when none is valid.
 	Rotate bool
-	// Serving gets the certificate of the node's server too, for its addresses. Server.Certificate is empty then.
+	// Serving also gets the certificate of the node's server, for its addresses. Leave Server.Certificate empty.
 	Serving bool
-	// Lifetime is how long certificates are to last, 10 min at least; signers may grant less. 0: what
-	// they grant by themselves.
+	// Lifetime is how long certificates should last, at least 10 min; signers may grant less. 0
+	// means what they grant by default.
 	Lifetime time.Duration
 }
 
-// client reports whether the node asks for client certificates.
+// client reports whether the node requests client certificates.
 func (c Certificates) client() bool { return c.Bootstrap != nil || c.Rotate }
 
 func (c Certificates) check(o *Options) (problems []error) {
@@ -50,7 +50,7 @@ func (c Certificates) check(o *Options) (problems []error) {
 	return problems
 }
 
-// makeClients makes the clients of the API server, and what gets their certificates.
+// makeClients makes the clients of the API server, and the keeper of their certificates.
 func (a *Agent) makeClients(c *podwright.Config) error {
 	config, dialer := dialed(a.options.Config)
 	if a.options.Certificates.client() {
@@ -92,7 +92,7 @@ func (a *Agent) makeClients(c *podwright.Config) error {
 	return nil
 }
 
-// makeServing makes what gets the certificate of the node's server.
+// makeServing makes the keeper of the server's certificate.
 func (a *Agent) makeServing(c *podwright.Config) (err error) {
 	if !a.options.Certificates.Serving {
 		return nil
@@ -120,14 +120,14 @@ func (a *Agent) keeperOptions(c *podwright.Config, name, signer string) certs.Op
 	}
 }
 
-// bootstrapping is the client with the bootstrap credentials. It is made when it is first needed, and again when the
-// credentials have been replaced: client-go keeps what belongs to a client for good.
+// bootstrapping is the client with the bootstrap credentials. It is made when it is first needed, and
+// again when the credentials have been replaced: client-go caches what belongs to a client for good.
 type bootstrapping struct {
 	client certificatesv1.CertificateSigningRequestInterface
 	config *rest.Config
 }
 
-// bootstrapConfig is how a node without a certificate reaches the API server.
+// bootstrapConfig says how a node without a certificate reaches the API server.
 func (a *Agent) bootstrapConfig() (*rest.Config, error) {
 	if bootstrap := a.options.Certificates.Bootstrap; bootstrap != nil {
 		config, err := bootstrap()
@@ -145,7 +145,7 @@ func (a *Agent) bootstrapConfig() (*rest.Config, error) {
 }
 
 func (b *bootstrapping) requests(config *rest.Config, dialer *connrotation.Dialer) (certificatesv1.CertificateSigningRequestInterface, error) {
-	config.Dial, config.Proxy, config.WrapTransport, config.Transport = nil, nil, nil, nil // are compared with the last one
+	config.Dial, config.Proxy, config.WrapTransport, config.Transport = nil, nil, nil, nil // not compared
 	if b.client != nil && reflect.DeepEqual(config, b.config) {
 		return b.client, nil
 	}
@@ -165,7 +165,7 @@ func credentialed(c *rest.Config) bool {
 	return c.BearerToken != "" || c.BearerTokenFile != "" || c.Username != "" || c.ExecProvider != nil || c.AuthProvider != nil
 }
 
-// ownCertificate is that of a configuration, nil if it has none.
+// ownCertificate returns a configuration's certificate, nil if it has none.
 func ownCertificate(c *rest.Config) (*tls.Certificate, error) {
 	certificate, key := c.CertData, c.KeyData
 	for _, part := range []struct {

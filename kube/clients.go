@@ -10,12 +10,12 @@ import (
 	"github.com/podwright/podwright/kube/node"
 )
 
-// clients are those of one API server. They share connections, which can all be closed.
+// clients are the clients of one API server. They share connections, which can all be closed.
 type clients struct {
 	all *kubernetes.Clientset
-	// leases has a limiter of its own: a node whose other calls wait stays alive (KT7).
+	// leases has its own rate limiter: a node stays alive even while its other calls wait (KT7).
 	leases *kubernetes.Clientset
-	// events has a limiter of its own too: a storm of them delays no status.
+	// events has its own rate limiter too: a storm of events delays no status.
 	events      *kubernetes.Clientset
 	connections *connrotation.Dialer
 	skew        *node.Skew
@@ -33,7 +33,7 @@ func dialed(config *rest.Config) (*rest.Config, *connrotation.Dialer) {
 	return config, dialer
 }
 
-// newClients makes the clients of a configuration of the caller's, whose connections are those of the dialer.
+// newClients makes clients from the caller's configuration, whose connections come from the dialer.
 func newClients(config *rest.Config, dialer *connrotation.Dialer) (*clients, error) {
 	c := &clients{connections: dialer, skew: &node.Skew{}}
 	config.Wrap(c.skew.Wrap)
@@ -41,7 +41,7 @@ func newClients(config *rest.Config, dialer *connrotation.Dialer) (*clients, err
 	if config.UserAgent == "" {
 		config.UserAgent = "podwright"
 	}
-	if config.QPS == 0 { // as the kubelet's
+	if config.QPS == 0 { // the kubelet's limits
 		config.QPS, config.Burst = 50, 100
 	}
 	var err error

@@ -15,8 +15,8 @@ import (
 	"github.com/podwright/podwright/syncloop/nodehooks"
 )
 
-// settings are what /configz shows: those fields of a KubeletConfiguration (kubelet.config.k8s.io/v1beta1)
-// that an agent has, as they are in force. None can hold a secret: files of credentials and URLs are left out.
+// settings are what /configz shows: the fields of a KubeletConfiguration (kubelet.config.k8s.io/v1beta1) that
+// an agent has, with the values in force. None can hold a secret: credential files and URLs are left out.
 type settings struct {
 	EnableServer       bool   `json:"enableServer"`
 	Port               int32  `json:"port"`
@@ -75,7 +75,7 @@ type toggle struct {
 	Enabled bool `json:"enabled"`
 }
 
-// settingsOf returns the settings of an agent and its engine, with the defaults that they document.
+// settingsOf returns the settings of an agent and its engine, with their documented defaults.
 func settingsOf(o *Options, c *podwright.Config) settings {
 	s := settings{
 		EnableServer: true, Port: o.Node.Port, TLSMinVersion: "VersionTLS12",
@@ -133,7 +133,7 @@ func (s *settings) setEviction(c *podwright.Config) {
 	}
 }
 
-// valueText is a limit as the kubelet's configuration has it.
+// valueText is a limit as the kubelet's configuration writes it.
 func valueText(v eviction.Value) string {
 	if v.Percent != 0 {
 		return fmt.Sprintf("%g%%", v.Percent)

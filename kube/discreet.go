@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// maxFailure is how much of a failed answer is read, which is a sentence or a few.
+// maxFailure is how much of a failed answer is read; usually that is a few sentences.
 const maxFailure = 64 << 10
 
-// discreet takes the credentials of a request out of an answer that says that it failed: what an
-// API server, or a proxy before it, says becomes part of logs, events and statuses (KZ1).
+// discreet removes a request's credentials from the answer if that reports a failure: what an API
+// server, or a proxy in front of it, says ends up in logs, events and statuses (KZ1).
 type discreet struct{ inner http.RoundTripper }
 
 func beDiscreet(inner http.RoundTripper) http.RoundTripper { return discreet{inner} }
@@ -31,11 +31,11 @@ func (t discreet) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The same length, because the answer may be in a binary form that counts its parts.
+	// The same length, because the answer may be in a binary format with length prefixes.
 	said = bytes.ReplaceAll(said, []byte(credential), bytes.Repeat([]byte("*"), len(credential)))
 	response.Body, response.ContentLength = io.NopCloser(bytes.NewReader(said)), int64(len(said))
 	return response, nil
 }
 
-// WrappedRoundTripper is how client-go finds what is inside, to close its connections.
+// WrappedRoundTripper lets client-go find the inner transport, to close its connections.
 func (t discreet) WrappedRoundTripper() http.RoundTripper { return t.inner }

@@ -1,5 +1,5 @@
-// Package kube turns an engine into a node of a Kubernetes cluster: pods come from an API
-// server, statuses go back to it.
+// Package kube turns an engine into a node of a Kubernetes cluster: pods come from an API server,
+// and their statuses go back to it.
 //
 //	API ── pods ──► podsource ───────► Engine ──► statussink ──► API
 //	 │                                 ▲    │
@@ -7,17 +7,17 @@
 //	 ├─ tokens ─────────────► tokens ──┤    └──► events ──► API
 //	 │        plugins ► credentials ───┤
 //	 ├─ services, runtime classes ─────┘
-//	 │        disk ◄─ offline ─► objects, tokens: what they said last, for a boot without the API
+//	 │        disk ◄─ offline ─► objects, tokens: their last answers, for a boot without the API
 //	 ├─ certs: the certificates of its clients and of its server
 //	 └─ kubectl, scrapers ► server: logs, exec..., pages of stats
 //
-// Its packages are parts, not a program: an agent takes those it needs. This package
-// composes all of them. [New] fills the fields of a podwright.Config that are empty, so
-// that an agent with another source of config maps, or another recorder of events, sets
-// that field and keeps its own. [Agent.Run] runs the engine and everything beside it.
+// Its packages are parts, not a program: an agent takes those it needs. This package composes all
+// of them. [New] fills only the empty fields of a podwright.Config, so an agent with another source
+// of config maps, or another recorder of events, sets that field and keeps its own. [Agent.Run]
+// runs the engine and everything beside it.
 //
-// It is a module of its own, because the client libraries it needs are larger than all
-// that the engine needs. The engine's module never imports it.
+// It is a separate module, because the client libraries it needs are larger than everything that
+// the engine needs. The engine's module never imports it.
 //
-// Rules are those of docs/spec/kube.md.
+// The rules are in docs/spec/kube.md.
 package kube

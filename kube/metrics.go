@@ -13,18 +13,18 @@ import (
 	"github.com/podwright/podwright"
 )
 
-// Metrics are instruments, and how a node's server shows them. [New] makes them if neither the engine's
-// configuration nor Server.Metrics says otherwise; a program makes them itself to measure more than
+// Metrics are instruments, and what a node's server shows of them. [New] makes them unless the
+// engine's configuration or Server.Metrics is set; a program makes them itself to measure more than
 // the engine, such as the calls of runtime/cri.
 type Metrics struct {
-	// Provider makes the meters: Observe.MeterProvider of the engine's configuration.
+	// Provider makes the meters: set it as Observe.MeterProvider of the engine's configuration.
 	Provider metric.MeterProvider
-	// Gatherer reads them: Server.Metrics. It has go_* and process_* of this process too.
+	// Gatherer reads them: set it as Server.Metrics. It includes this process's go_* and process_*.
 	Gatherer prometheus.Gatherer
 }
 
-// NewMetrics makes an empty set. Instruments are shown as text of Prometheus under their own names; however
-// many series there are, all are shown.
+// NewMetrics makes an empty set. Instruments are exported as Prometheus text under their own names,
+// without a limit on the number of series.
 func NewMetrics() (Metrics, error) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -33,12 +33,12 @@ func NewMetrics() (Metrics, error) {
 	if err != nil {
 		return Metrics{}, fmt.Errorf("metrics: %w", err)
 	}
-	// Without a limit: there are as many series as pods have containers and probes.
+	// No limit: the number of series grows with the pods' containers and probes.
 	return Metrics{Provider: sdk.NewMeterProvider(sdk.WithReader(reader), sdk.WithCardinalityLimit(0)), Gatherer: registry}, nil
 }
 
-// makeMetrics gives the engine a meter provider, and the server what it shows. An engine that has a
-// provider, and a server that is given metrics, keep theirs.
+// makeMetrics gives the engine a meter provider, and the server what it shows, unless they have
+// their own.
 func (a *Agent) makeMetrics(c *podwright.Config) error {
 	o := &a.options.Server
 	if o.Listener == nil || o.Metrics != nil || c.Observe.MeterProvider != nil {

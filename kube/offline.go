@@ -18,17 +18,17 @@ import (
 	"github.com/podwright/podwright/kube/offline"
 )
 
-// Offline says what a node keeps on disk, so that its pods start without an API server: after a power cut on a site whose
-// link is down (KO8). Pods themselves are on record in any case; what they refer to is not, without a cache.
+// Offline says what a node keeps on disk, so that its pods start without an API server: after a power cut on a site
+// whose link is down (KO8). Pods themselves are always on record; without a cache, what they refer to is not.
 type Offline struct {
-	// Cache keeps the config maps and secrets of the node's pods, the services of their namespaces, runtime classes, and the
-	// tokens, certificates and trust bundles that were issued to them. Secrets are on disk then.
+	// Cache keeps the config maps and secrets of the node's pods, the services of their namespaces, runtime
+	// classes, and the tokens, certificates and trust bundles issued to pods. Secrets are then on disk.
 	Cache bool
-	// Dir is the folder of the cache, absolute. Empty: offline in the engine's RootDir.
+	// Dir is the absolute folder of the cache. Empty means offline in the engine's RootDir.
 	Dir string
-	// Keys seal what is kept, newest first. Nil: it is not sealed, and readable for whoever can read the disk.
+	// Keys seal the cache, newest first. Nil means that anyone who can read the disk can read the cache.
 	Keys []offline.Key
-	// MaxBytes bounds the cache. 0: 256 MiB.
+	// MaxBytes bounds the cache. 0 means 256 MiB.
 	MaxBytes int64
 }
 
@@ -42,20 +42,20 @@ func (o Offline) check() error {
 // tidyPeriod is how often entries that no pod needs are looked for.
 const tidyPeriod = time.Minute
 
-// keeping is what an agent keeps for times without an API server. Without a cache it does nothing.
+// keeping is what an agent keeps for periods without an API server. Without a cache it does nothing.
 type keeping struct {
 	cache *offline.Cache
-	// delivered is closed once the API server has named the node's pods.
+	// delivered is closed once the API server has listed the node's pods.
 	delivered chan struct{}
 	once      sync.Once
-	// renew has what was issued, and is overdue, asked for again, and returns whose it is.
+	// renew requests again what was issued and is overdue, and returns the pods that it was issued to.
 	renew []func() []types.UID
-	// early is the Node as it was before the start, nil if that is not known; last is the one that was kept last.
+	// early is the Node as it was before the start, nil if that is not known; last is the one that was last stored.
 	early *v1.Node
 	last  atomic.Pointer[v1.Node]
 }
 
-// makeKeeping opens the cache, if there is to be one.
+// makeKeeping opens the cache, if one is configured.
 func (a *Agent) makeKeeping(c *podwright.Config) (err error) {
 	a.keeping.delivered = make(chan struct{})
 	o := a.options.Offline
@@ -79,10 +79,10 @@ func (a *Agent) makeKeeping(c *podwright.Config) (err error) {
 	return nil
 }
 
-// heard notes that the API server has named the node's pods.
+// heard records that the API server has listed the node's pods.
 func (k *keeping) heard() { k.once.Do(func() { close(k.delivered) }) }
 
-// node is the Node as it is watched, or as it was before the start.
+// node returns the Node as watched or, before that, as it was before the start.
 func (k *keeping) node(watched *v1.Node) *v1.Node {
 	if watched == nil {
 		return k.early
@@ -97,7 +97,7 @@ func (k *keeping) node(watched *v1.Node) *v1.Node {
 	return watched
 }
 
-// addresses are those of the node, or those it had before the start: a machine whose network is down may not find its own.
+// addresses returns the node's addresses, or its earlier ones: without a network a machine may not know them.
 func (k *keeping) addresses(now []string) []string {
 	if len(now) == 0 && k.early != nil {
 		return internalIPs(k.early.Status.Addresses)
@@ -105,8 +105,8 @@ func (k *keeping) addresses(now []string) []string {
 	return now
 }
 
-// runKeeping writes the cache, until ctx ends, and has what is overdue renewed once the API server is back. From then on entries that
-// no pod needs go.
+// runKeeping writes the cache until ctx ends, and renews what is overdue once the API server is
+// back. From then on it removes entries that no pod needs.
 func (a *Agent) runKeeping(ctx context.Context) error {
 	var written sync.WaitGroup
 	defer written.Wait()
@@ -132,8 +132,8 @@ func (a *Agent) runKeeping(ctx context.Context) error {
 	return nil
 }
 
-// wanted tells what is needed for a start with these pods, of which the objects inUse are followed already. A pod that has ended needs
-// nothing that was issued to it.
+// wanted returns which entries a start with these pods needs; objects in use are followed already.
+// A pod that has ended needs nothing that was issued to it.
 func wanted(pods []v1.Pod, inUse func(objects.Object) bool) func(offline.Entry) bool {
 	living, bundles := map[types.UID]bool{}, false
 	namespaces, accounts := map[string]bool{v1.NamespaceDefault: true}, map[string]bool{}

@@ -15,48 +15,47 @@ import (
 	"github.com/podwright/podwright/kube/stats"
 )
 
-// Policy says what follows when the Node was deleted (KN7).
+// Policy says what happens after the Node was deleted (KN7).
 type Policy string
 
 const (
-	// Rejoin registers the Node again, and no container restarts. It is the default.
+	// Rejoin registers the Node again; no container restarts. It is the default.
 	Rejoin Policy = ""
 	// Drain stops all pods; then Run ends with [ErrNodeGone].
 	Drain Policy = "Drain"
-	// Exit ends Run with [ErrNodeGone] at once. The pods go on.
+	// Exit ends Run with [ErrNodeGone] at once. The pods keep running.
 	Exit Policy = "Exit"
 )
 
-// ErrNodeGone, wrapped in the error of Run: the Node was deleted, and the policy is not to
+// ErrNodeGone, wrapped in the error of Run, says that the Node was deleted and the policy is not to
 // rejoin.
 var ErrNodeGone = errors.New("the Node was deleted")
 
 // Options configures [New]. Config is required.
 type Options struct {
-	// Config is how to reach the API server, and the credentials: with the admission plugin
-	// NodeRestriction those of system:node:NAME. It is copied.
+	// Config says how to reach the API server, with which credentials: with the admission plugin
+	// NodeRestriction, those of system:node:NAME. It is copied.
 	Config *rest.Config
-	// Node says what the Node shows. Its Name is that of the engine's configuration; Client,
+	// Node says what the Node shows. Its Name comes from the engine's configuration; Client,
 	// Leases, Reconnect, Skew, WhenGone, Clock, Logger, Events and Meter are set by [New].
 	Node node.Options
-	// WhenGone says what follows when the Node was deleted.
+	// WhenGone says what happens after the Node was deleted.
 	WhenGone Policy
-	// ObjectTTL reads config maps and secrets when they are asked for and at least this long
-	// after they were last read, rather than watching them. 0: they are watched.
+	// ObjectTTL means that config maps and secrets are read on demand, when the last read is at
+	// least this long ago, instead of being watched. 0 means that they are watched.
 	ObjectTTL time.Duration
-	// Server is the HTTPS server through which kubectl reaches logs, and exec, attach and
-	// port-forward. Zero: there is none, and these fail.
+	// Server is the HTTPS server through which kubectl reaches logs, exec, attach and port-forward.
+	// Zero means that there is none, and that these fail.
 	Server Server
-	// Credentials are the plugins that know credentials of image registries. Zero: there are
-	// none.
+	// Credentials are the plugins that provide credentials of image registries. Zero means none.
 	Credentials CredentialPlugins
-	// Certificates says how the node gets and renews its certificates. Zero: those in Config and
-	// Server are used for good.
+	// Certificates says how the node gets and renews its certificates. Zero means that those in
+	// Config and Server are never replaced.
 	Certificates Certificates
-	// Offline says what the node keeps on disk, so that pods start without an API server. Zero: nothing; then
-	// those that need a config map, secret or token wait for it after a boot.
+	// Offline says what the node keeps on disk, so that pods start without an API server. Zero means
+	// nothing; then, after a boot, pods that need a config map, secret or token wait for the server.
 	Offline Offline
-	// Local leaves out the mirror pods that show static pods at the API server.
+	// Local creates no mirror pods, which show static pods at the API server.
 	Local bool
 }
 
@@ -64,32 +63,32 @@ type Options struct {
 type CredentialPlugins struct {
 	// Config is the file of the kind CredentialProviderConfig, or a folder of such files.
 	Config string
-	// BinDir is the folder of the plugins, absolute.
+	// BinDir is the absolute folder of the plugins.
 	BinDir string
 }
 
-// Server is how a node's server is reached.
+// Server says how a node's server is reached.
 type Server struct {
-	// Listener takes its connections; [Agent.Run] closes it. Nil: there is no server. The
-	// Node shows its port, unless Node.Port says another.
+	// Listener accepts its connections; [Agent.Run] closes it. Nil means that there is no server.
+	// The Node shows its port, unless Node.Port is set.
 	Listener net.Listener
-	// Certificate returns the server's certificate for a handshake. It is asked for each
-	// one, so that a certificate can be replaced without a restart. Required, unless
-	// Certificates.Serving is set.
+	// Certificate returns the server's certificate for a handshake. It is called for each one, so
+	// that a certificate can be replaced without a restart. Required, unless Certificates.Serving
+	// is set.
 	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
-	// ClientCAs returns whose client certificates are accepted, such as the one that the API
-	// server itself has. Nil: bearer tokens alone are accepted.
+	// ClientCAs returns the authorities whose client certificates are accepted, such as the one
+	// that signed the API server's. Nil means that only bearer tokens are accepted.
 	ClientCAs func() *x509.CertPool
-	// Metrics are what /metrics and /metrics/probes show. Nil: those of the engine and of this
-	// module, of Go and of the process, unless the engine's configuration has an
-	// Observe.MeterProvider of its own: then there are no such pages. [NewMetrics] makes both.
+	// Metrics are what /metrics and /metrics/probes show. Nil means those of the engine, of this
+	// module, of Go and of the process. If the engine's configuration has its own
+	// Observe.MeterProvider, nil means that there are no such pages. [NewMetrics] makes both.
 	Metrics prometheus.Gatherer
-	// Stats configures what measures the node and its pods for /stats/summary, /metrics/resource and
-	// /metrics/cadvisor: metrics-server, autoscalers and dashboards read these. What is empty of
-	// Node, Runtime, Images, RootDir, Clock and Logger is that of the engine's configuration; Engine is set by
-	// [Agent.Run].
+	// Stats configures what measures the node and its pods for /stats/summary, /metrics/resource
+	// and /metrics/cadvisor, which metrics-server, autoscalers and dashboards read. Empty fields
+	// among Node, Runtime, Images, RootDir, Clock and Logger are set from the engine's
+	// configuration; [Agent.Run] sets Engine.
 	Stats stats.Options
-	// NoStats leaves these pages out.
+	// NoStats omits these pages.
 	NoStats bool
 }
 

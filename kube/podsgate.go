@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// servicesPatience is how long the pods of the API server wait for its services, which their containers are
-// told of.
+// servicesPatience is how long the pods of the API server wait for its services, which are in the
+// environment of their containers.
 const servicesPatience = 5 * time.Second
 
-// podsGate says when the pods of the API server are read.
+// podsGate controls when the pods of the API server are read.
 type podsGate struct {
-	// services is closed when the services are known, open when the pods are read.
+	// services is closed once the services are known, open once the pods may be read.
 	services, open chan struct{}
 	noteServices   func()
 }
@@ -22,8 +22,8 @@ func newPodsGate() podsGate {
 	return podsGate{services: services, open: make(chan struct{}), noteServices: sync.OnceFunc(func() { close(services) })}
 }
 
-// letPodsCome has the pods of the API server read once the Node exists (KS2). A container that has to start at once
-// would fail without services, so these come first, if they come soon (KO10).
+// letPodsCome lets the pods of the API server be read once the Node exists (KS2). A container that
+// starts without services would fail, so these are read first, if they come soon (KO10).
 func (a *Agent) letPodsCome(ctx context.Context) error {
 	select {
 	case <-a.registrar.Registered():

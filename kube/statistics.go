@@ -6,7 +6,7 @@ import (
 	"github.com/podwright/podwright/kube/stats"
 )
 
-// completeStats takes what the options do not say from the engine's configuration.
+// completeStats sets empty options from the engine's configuration.
 func (a *Agent) completeStats(c *podwright.Config) {
 	o := &a.options.Server.Stats
 	if o.Node == "" {
@@ -29,7 +29,7 @@ func (a *Agent) completeStats(c *podwright.Config) {
 	}
 }
 
-// makeStats makes what measures the node and its pods, nil if there is none.
+// makeStats makes the source that measures the node and its pods, nil if the pages are disabled.
 func (a *Agent) makeStats(engine Engine) (server.Stats, error) {
 	if a.options.Server.NoStats {
 		return nil, nil

@@ -48,11 +48,11 @@ func newAuthority(now time.Time) (*authority, error) {
 	return &authority{certificate: certificate, key: key, pem: encode("CERTIFICATE", der)}, nil
 }
 
-// identity is who a certificate is for, and until when.
+// identity is who a certificate is for, and until when it is valid.
 type identity struct {
 	name   string
 	groups []string
-	names  []string // for servers: the names and addresses it is reached by
+	names  []string // for servers: the names and addresses that clients use
 	from   time.Time
 	until  time.Time
 }

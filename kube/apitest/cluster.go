@@ -30,31 +30,31 @@ import (
 	"github.com/podwright/podwright/internal/timing"
 )
 
-// readyLimit is how long the servers may take until they answer.
+// readyLimit is how long the servers may take to answer.
 func readyLimit() time.Duration { return patience.Of(time.Minute) }
 
 // Options configures a [Cluster]. The zero value is etcd and an API server on loopback.
 type Options struct {
 	// Scheduler and Controllers start kube-scheduler and kube-controller-manager.
 	Scheduler, Controllers bool
-	// MetricsServer makes the API server ready for metrics-server; [Cluster.ServeMetrics] starts it.
+	// MetricsServer prepares the API server for metrics-server; [Cluster.ServeMetrics] starts it.
 	MetricsServer bool
 	// Dir is a folder for data, logs and credentials, which is created with mode 0700.
 	// Required for [New]; [Start] makes one of its own.
 	Dir string
-	// Address is where the API server listens, an IP address of this machine. Empty:
-	// 127.0.0.1. Containers reach it only at another one.
+	// Address is where the API server listens, an IP address of this machine. Empty means
+	// 127.0.0.1, which containers cannot reach.
 	Address string
-	// Args are more arguments of kube-apiserver, ControllerArgs of kube-controller-manager.
+	// Args are additional arguments of kube-apiserver, ControllerArgs of kube-controller-manager.
 	Args, ControllerArgs []string
 }
 
 // Cluster is a control plane. All methods are safe for concurrent use.
 type Cluster struct {
 	Etcd, APIServer *Process
-	// Scheduler and Controllers are nil unless they were asked for.
+	// Scheduler and Controllers are nil unless requested.
 	Scheduler, Controllers *Process
-	// MetricsServer is nil unless it was asked for, and not started by [Start].
+	// MetricsServer is nil unless requested, and is not started by [Start].
 	MetricsServer *Process
 
 	dir, programs, host string
@@ -62,8 +62,8 @@ type Cluster struct {
 	data                string
 }
 
-// Start starts a cluster for a test, which ends with it. The test fails if it does not
-// become ready.
+// Start starts a cluster for a test, and ends it with the test. The test fails if the cluster does
+// not become ready.
 func Start(t testing.TB, options Options) *Cluster {
 	t.Helper()
 	if options.Dir == "" {
@@ -81,7 +81,7 @@ func Start(t testing.TB, options Options) *Cluster {
 	return c
 }
 
-// New starts a cluster and returns when its API server is ready. Close ends it.
+// New starts a cluster and returns once its API server is ready. Close ends it.
 func New(ctx context.Context, options Options) (_ *Cluster, err error) {
 	if options.Address == "" {
 		options.Address = "127.0.0.1"
@@ -134,7 +134,7 @@ func (c *Cluster) Close() error {
 	return errors.Join(problems...)
 }
 
-// process makes one that is not started.
+// process makes a process that is not started.
 func (c *Cluster) process(program string, args ...string) *Process {
 	return &Process{program: filepath.Join(c.programs, program), args: args, log: filepath.Join(c.dir, program+".log")}
 }
@@ -207,7 +207,7 @@ func (c *Cluster) write(name string, who identity) error {
 	return p.write(c.dir, name)
 }
 
-// issue makes a certificate for a day, unless it has times of its own.
+// issue makes a certificate that is valid for a day, unless who has its own times.
 func (c *Cluster) issue(who identity) (pair, error) {
 	if who.until.IsZero() {
 		now := clock.RealClock{}.Now()
@@ -216,8 +216,8 @@ func (c *Cluster) issue(who identity) (pair, error) {
 	return c.authority.issue(who)
 }
 
-// accountKeys sign the tokens of service accounts; the public one is where a pair has its
-// certificate.
+// accountKeys returns the keys that sign the tokens of service accounts; the public key is in the
+// pair's certificate field.
 func accountKeys() (pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -231,21 +231,21 @@ func accountKeys() (pair, error) {
 	return pair{encode("PUBLIC KEY", public), private}, err
 }
 
-// freePorts returns ports that nothing listens on now.
+// freePorts returns ports that are free now.
 func freePorts(address string, n int) (ports []string, err error) {
 	for range n {
 		listener, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
 		if err != nil {
 			return nil, err
 		}
-		defer func() { _ = listener.Close() }() // all at the end, so that they differ
+		defer func() { _ = listener.Close() }() // closed at the end, so that the ports differ
 		ports = append(ports, strconv.Itoa(listener.Addr().(*net.TCPAddr).Port))
 	}
 	return ports, nil
 }
 
-// WaitReady returns when the API server says that it is ready, or an error with the ends
-// of the logs after a minute (more with PODWRIGHT_PATIENCE).
+// WaitReady returns once the API server reports that it is ready, or, after a minute (more with
+// PODWRIGHT_PATIENCE), an error that quotes the ends of the logs.
 func (c *Cluster) WaitReady(ctx context.Context) error {
 	ctx, cancel := timing.WithTimeout(ctx, clock.RealClock{}, readyLimit())
 	defer cancel()
@@ -267,16 +267,16 @@ func (c *Cluster) WaitReady(ctx context.Context) error {
 	}
 }
 
-// closeIdle closes the connections of a client that is not used any more, whose
-// goroutines would outlive the test.
+// closeIdle closes the connections of a client that is no longer used, because their goroutines
+// would outlive the test.
 func closeIdle(client *kubernetes.Clientset) {
 	if http := client.RESTClient().(*rest.RESTClient).Client; http != nil {
 		http.CloseIdleConnections()
 	}
 }
 
-// prepare waits for what every pod needs, and makes it where no controller does: the
-// namespaces, and the service account default.
+// prepare waits for what every pod needs, and creates it where no controller does: the namespaces,
+// and the service account default.
 func (c *Cluster) prepare(ctx context.Context) error {
 	ctx, cancel := timing.WithTimeout(ctx, clock.RealClock{}, readyLimit())
 	defer cancel()
@@ -322,7 +322,7 @@ func (c *Cluster) Expired(name string, groups ...string) *rest.Config {
 func (c *Cluster) userUntil(who identity) *rest.Config {
 	p, err := c.issue(who)
 	if err != nil {
-		panic(fmt.Sprintf("apitest: %v", err)) // only without randomness
+		panic(fmt.Sprintf("apitest: %v", err)) // fails only without randomness
 	}
 	return &rest.Config{
 		Host: c.host, QPS: -1,
@@ -354,8 +354,8 @@ func (c *Cluster) Kubeconfig(path string, config *rest.Config) error {
 	return os.WriteFile(path, content, 0o600)
 }
 
-// Kubectl runs kubectl as the administrator and returns what it printed. The error has
-// what it wrote to its standard error.
+// Kubectl runs kubectl as the administrator and returns its output. The error quotes its standard
+// error.
 func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
 	return c.kubectl(ctx, c.file("admin.kubeconfig"), args...)
 }
@@ -386,8 +386,8 @@ func (c *Cluster) kubectl(ctx context.Context, kubeconfig string, args ...string
 // Program returns the path of one of the programs, such as kubectl.
 func (c *Cluster) Program(name string) string { return filepath.Join(c.programs, name) }
 
-// Snapshot copies etcd's data to a folder that must not exist. etcd is stopped for that,
-// and then goes on.
+// Snapshot copies etcd's data to a folder that must not exist yet. etcd is stopped meanwhile, and
+// then started again.
 func (c *Cluster) Snapshot(ctx context.Context, dir string) error {
 	if err := c.Etcd.Stop(); err != nil {
 		return err
@@ -401,8 +401,8 @@ func (c *Cluster) Snapshot(ctx context.Context, dir string) error {
 	return c.WaitReady(ctx)
 }
 
-// Rewind puts a snapshot back, as an operator does who restores a backup: the API server
-// is restarted too, so that its cache holds nothing newer.
+// Rewind restores a snapshot, as an operator restores a backup: the API server is restarted too, so
+// that its cache holds nothing newer.
 func (c *Cluster) Rewind(ctx context.Context, dir string) error {
 	if err := errors.Join(c.APIServer.Stop(), c.Etcd.Stop()); err != nil {
 		return err

@@ -17,16 +17,16 @@ import (
 type Moment string
 
 const (
-	// Unsent: the API server never hears of the request.
+	// Unsent is before the request reaches the API server, which never sees it.
 	Unsent Moment = "before"
-	// Unheard: the API server has done it, and the client never hears of that.
+	// Unheard is after the API server has carried it out; the client never learns of that.
 	Unheard Moment = "during"
-	// Heard: the answer is through; that of a watch is at its end.
+	// Heard is after the client has the answer; for a watch, at its end.
 	Heard Moment = "after"
 )
 
-// Gate is an HTTPS server in front of the API server, on loopback, which passes requests on as one user. A test can
-// end a client at a certain request. All methods are safe for concurrent use.
+// Gate is an HTTPS server in front of the API server, on loopback, which passes on requests as one
+// user. A test can end a client at a chosen request. All methods are safe for concurrent use.
 type Gate struct {
 	host   string
 	server *http.Server
@@ -38,14 +38,14 @@ type Gate struct {
 	trap *trap
 }
 
-// trap is what happens at a request.
+// trap is what happens at one request.
 type trap struct {
 	at     int
 	moment Moment
 	spring func(call string)
 }
 
-// NewGate returns a gate for requests as the user of the config, such as that of [Cluster.Node]. Close ends it.
+// NewGate returns a gate that sends requests as the config's user, such as [Cluster.Node]. Close ends it.
 func NewGate(c *Cluster, as *rest.Config) (*Gate, error) {
 	way, err := rest.TransportFor(as)
 	if err != nil {
@@ -75,21 +75,21 @@ func NewGate(c *Cluster, as *rest.Config) (*Gate, error) {
 	}
 	g.server = &http.Server{
 		Handler: proxy, TLSConfig: &tls.Config{Certificates: []tls.Certificate{own}, MinVersion: tls.VersionTLS12},
-		ErrorLog: log.New(io.Discard, "", 0), // clients that die are what it is for
+		ErrorLog: log.New(io.Discard, "", 0), // clients that die are its purpose
 	}
 	go func() { defer close(g.done); _ = g.server.ServeTLS(listener, "", "") }()
 	return g, nil
 }
 
-// Config returns a copy of the config that goes through the gate.
+// Config returns a copy of the config that connects through the gate.
 func (g *Gate) Config(config *rest.Config) *rest.Config {
 	through := rest.CopyConfig(config)
 	through.Host = g.host
 	return through
 }
 
-// At has spring called, once, at the request that comes as number n from now on, at a moment of it; call names it. The
-// request does not go on before spring returns. It replaces what was set before, which the returned function undoes.
+// At has spring called once, at the given moment of the n-th request from now on; call names the request, which
+// continues only after spring returns. It replaces an earlier setting; the returned function undoes it.
 func (g *Gate) At(n int, m Moment, spring func(call string)) (undo func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -120,14 +120,14 @@ func (g *Gate) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	if err == nil {
 		go func() {
-			<-r.Context().Done() // the answer is through, or the client is gone
+			<-r.Context().Done() // the answer has been sent, or the client is gone
 			g.springs(number, Heard, r)
 		}()
 	}
 	return answer, err
 }
 
-// springs calls what is set for a moment of a request, and reports whether there was something.
+// springs calls the trap that is set for a moment of a request, and reports whether there was one.
 func (g *Gate) springs(number int, m Moment, r *http.Request) bool {
 	g.mu.Lock()
 	t := g.trap
@@ -142,7 +142,7 @@ func (g *Gate) springs(number int, m Moment, r *http.Request) bool {
 	return hit
 }
 
-// Close ends the gate with all requests.
+// Close ends the gate and all its requests.
 func (g *Gate) Close() {
 	_ = g.server.Close()
 	<-g.done

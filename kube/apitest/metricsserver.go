@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// MetricsServerUser is who metrics-server is, also towards nodes: the test gives it its rights there.
+// MetricsServerUser is metrics-server's user, also towards nodes, where the test grants it its rights.
 const MetricsServerUser = "metrics-server"
 
-// metricsAPI has the API server pass requests for metrics.k8s.io on, and lets metrics-server do what it
-// does besides asking nodes.
+// metricsAPI makes the API server forward requests for metrics.k8s.io, and grants metrics-server
+// the rights it needs besides those on nodes.
 const metricsAPI = `
 apiVersion: v1
 kind: Service
@@ -56,8 +56,8 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: extension-apise
 subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: metrics-server}]
 `
 
-// composeMetricsServer makes the process of metrics-server if it is wanted, and adds the arguments that
-// the API server needs for it.
+// composeMetricsServer makes the process of metrics-server if it is requested, and adds the
+// arguments that the API server needs for it.
 func (c *Cluster) composeMetricsServer(ctx context.Context, options *Options) error {
 	if !options.MetricsServer {
 		return nil
@@ -84,13 +84,13 @@ func (c *Cluster) composeMetricsServer(ctx context.Context, options *Options) er
 		"--kubeconfig="+kubeconfig, "--authentication-kubeconfig="+kubeconfig, "--authorization-kubeconfig="+kubeconfig,
 		"--bind-address=127.0.0.1", "--secure-port="+ports[0], "--cert-dir="+c.file("metrics-server"),
 		"--kubelet-certificate-authority="+c.file("ca.crt"), "--kubelet-preferred-address-types=InternalIP", "--kubelet-use-node-status-port",
-		"--metric-resolution=10s", "--kubelet-request-timeout=9s") // the former is the least that it takes, and more than the latter
+		"--metric-resolution=10s", "--kubelet-request-timeout=9s") // 10s is the minimum, and the timeout must be shorter
 	c.MetricsServer.program = filepath.Join(folder, "metrics-server")
 	return nil
 }
 
-// ServeMetrics starts metrics-server and has the API server know it. It asks the nodes at once and every 10 s;
-// after the second time it knows what pods use.
+// ServeMetrics starts metrics-server and registers it with the API server. It asks the nodes at
+// once and then every 10 s; from the second time on it knows what pods use.
 func (c *Cluster) ServeMetrics(ctx context.Context) error {
 	if c.MetricsServer == nil {
 		return errors.New("metrics-server was not asked for")

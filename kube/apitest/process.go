@@ -30,8 +30,8 @@ type Process struct {
 	ended   chan struct{}
 }
 
-// Start starts the process; one that runs is left alone. It does not wait until the server
-// answers: [Cluster.WaitReady] does.
+// Start starts the process; a running one is left alone. It does not wait until the server answers:
+// [Cluster.WaitReady] does.
 func (p *Process) Start() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -45,12 +45,12 @@ func (p *Process) Start() error {
 	defer func() { _ = log.Close() }()
 	command := exec.Command(p.program, p.args...)
 	command.Stdout, command.Stderr = log, log
-	// A process group of its own: what a terminal sends to the test does not reach it.
+	// Its own process group: signals that a terminal sends to the test do not reach it.
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	ended, started := make(chan struct{}), make(chan error, 1)
 	go func() {
 		defer close(ended)
-		// The kernel kills the process with the thread that started it.
+		// The kernel kills the process when the thread that started it ends.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := command.Start()
@@ -66,7 +66,7 @@ func (p *Process) Start() error {
 	return nil
 }
 
-// Name is that of the program.
+// Name is the name of the program.
 func (p *Process) Name() string { return filepath.Base(p.program) }
 
 // Running reports whether the process runs, frozen or not.
@@ -88,17 +88,17 @@ func (p *Process) running() bool {
 	}
 }
 
-// Stop ends the process in order, and by force if it takes more than 10 s. It returns when
-// the process has ended; one that does not run is fine.
+// Stop ends the process gracefully, and by force if that takes more than 10 s. It returns when the
+// process has ended; stopping one that does not run is no error.
 func (p *Process) Stop() error { return p.end(syscall.SIGTERM) }
 
 // Kill ends the process at once, as kill -9 does, and returns when it has ended.
 func (p *Process) Kill() error { return p.end(syscall.SIGKILL) }
 
-// Freeze stops the process from running; its connections stay open and silent.
+// Freeze suspends the process; its connections stay open and silent.
 func (p *Process) Freeze() error { return p.signal(syscall.SIGSTOP) }
 
-// Thaw lets a frozen process run on.
+// Thaw resumes a frozen process.
 func (p *Process) Thaw() error { return p.signal(syscall.SIGCONT) }
 
 func (p *Process) signal(s syscall.Signal) error {
@@ -116,7 +116,7 @@ func (p *Process) end(s syscall.Signal) error {
 	if !p.running() {
 		return nil
 	}
-	for _, s := range []syscall.Signal{s, syscall.SIGCONT} { // a frozen one could not end
+	for _, s := range []syscall.Signal{s, syscall.SIGCONT} { // a frozen process could not end
 		if err := p.command.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
 			return fmt.Errorf("signal %s: %w", p.Name(), err)
 		}
@@ -132,7 +132,7 @@ func (p *Process) end(s syscall.Signal) error {
 	return nil
 }
 
-// Tail is the end of the log, for errors.
+// Tail returns the end of the log, for errors.
 func (p *Process) Tail() string {
 	const limit = 3000
 	content, err := os.ReadFile(p.log)

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// The environment variables that name a folder with the programs, and one with metrics-server.
+// Environment variables that name a folder with the programs, and one with metrics-server.
 const (
 	programsVariable      = "PODWRIGHT_KUBERNETES"
 	metricsServerVariable = "PODWRIGHT_METRICS_SERVER"
@@ -22,9 +22,9 @@ func findPrograms(ctx context.Context) (string, error) {
 	return find(ctx, programsVariable, "servers")
 }
 
-// find returns the folder of programs: the one that the environment names, otherwise what the script
-// in a folder of this one builds, unless it has built them already, which takes minutes. It must be
-// called below the repository then.
+// find returns the folder of programs: the one that the environment names, otherwise the one that
+// the script in a folder next to this file builds, once, which takes minutes. In that case it must
+// be called below the repository.
 func find(ctx context.Context, variable, built string) (string, error) {
 	if folder := os.Getenv(variable); folder != "" {
 		return folder, nil

@@ -36,15 +36,15 @@ func NewProxy(config *rest.Config) (*Proxy, error) {
 	return p, nil
 }
 
-// Config returns a copy of the config that goes through the proxy.
+// Config returns a copy of the config that connects through the proxy.
 func (p *Proxy) Config(config *rest.Config) *rest.Config {
 	through := rest.CopyConfig(config)
 	through.Host = "https://" + p.listener.Addr().String()
 	return through
 }
 
-// Freeze holds back all data, of connections that exist and of new ones: nothing fails,
-// nothing arrives. Thaw ends it.
+// Freeze holds back all data of existing and new connections: nothing fails, nothing arrives. Thaw
+// ends it.
 func (p *Proxy) Freeze() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -63,7 +63,7 @@ func (p *Proxy) Thaw() {
 	}
 }
 
-// Cut closes every connection. New ones are taken.
+// Cut closes every connection. New ones are accepted.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -72,7 +72,7 @@ func (p *Proxy) Cut() {
 	}
 }
 
-// Close ends the proxy and returns when nothing of it is left.
+// Close ends the proxy and returns when all its goroutines have ended.
 func (p *Proxy) Close() {
 	_ = p.listener.Close()
 	p.mu.Lock()

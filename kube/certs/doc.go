@@ -1,5 +1,5 @@
 // Package certs gets a node's certificates from the cluster's signers, renews them, and makes
-// requests with the one that is good at the moment.
+// requests with the one that is currently valid.
 //
 //	Wanted ─► Keeper ── CertificateSigningRequest ──► API server ── approver, signer
 //	            │  ▲                                      │
@@ -8,25 +8,25 @@
 //	            └──► Certificate ──► Transport: requests of the node's clients
 //	                             └─► TLS handshakes of the node's server
 //
-// A [Keeper] has one kind of certificate. That of [ClientSigner] is what the node shows to the API
-// server; a node that has none, or whose last one has expired, asks for it with other credentials,
-// such as a bootstrap token. That of [ServingSigner] is what the node's server shows; it names the
-// node's addresses, and another one is asked for when these change.
+// A [Keeper] has one kind of certificate. With one from [ClientSigner] the node authenticates to
+// the API server; a node that has none, or whose last one has expired, requests it with other
+// credentials, such as a bootstrap token. The node's server uses one from [ServingSigner]; it names
+// the node's addresses, and a new one is requested when they change.
 //
 // # Between two certificates
 //
-// A [Transport] gives each certificate connections of its own. Once there is another certificate,
-// new requests use it, requests that have begun end on the connection they have, and watches end as if the
+// A [Transport] gives each certificate its own connections. Once there is a new certificate, new
+// requests use it, requests that have begun finish on their connections, and watches end as if the
 // server had closed them, so that their owners watch again with the new certificate.
 //
 // # Files
 //
-// A private key and its certificate are one file that only the user can read, and that is replaced as a whole.
-// NAME-current.pem is a link to the newest, as a kubelet has it. The one before it is kept; NAME-pending.key is
-// the key of a request that has no answer yet, so that an agent that was killed finds its request again.
+// A private key and its certificate are in one file that only the user can read, and that is replaced as a whole.
+// NAME-current.pem is a link to the newest, as in a kubelet's folder. The pair before it is kept; NAME-pending.key
+// is the key of a request that has no answer yet, so that an agent that was killed finds its request again.
 //
-// It does not use the manager of client-go's util/certificate, which lives by the process's clock, reports
-// to process-wide loggers, makes another request every 15 min that none is answered, and does not wait for its goroutines.
+// The package does not use the manager in client-go's util/certificate: that one is tied to the wall clock and
+// to process-wide loggers, replaces unanswered requests every 15 min, and does not wait for its goroutines.
 //
-// Rules are those of docs/spec/kube.md, KC.
+// The rules are KC in docs/spec/kube.md.
 package certs

@@ -19,11 +19,11 @@ import (
 	"github.com/podwright/podwright/internal/timing"
 )
 
-// ErrNone is wrapped in the error of [Keeper.Certificate]: no certificate is good now.
+// ErrNone is wrapped in the error of [Keeper.Certificate]: no certificate is valid now.
 var ErrNone = errors.New("the node has no valid certificate")
 
-// Keeper has the certificates of one signer. Make one with [New]. [Keeper.Certificate] is safe for
-// concurrent use.
+// Keeper keeps the certificates of one signer. Make one with [New]. [Keeper.Certificate] is safe
+// for concurrent use.
 type Keeper struct {
 	options     Options
 	store       store
@@ -32,34 +32,34 @@ type Keeper struct {
 	mu sync.Mutex
 	// pairs are sorted, newest first.
 	pairs []*tls.Certificate
-	// why is what keeps a certificate from coming, nil for nothing.
+	// why says why no certificate comes, nil if nothing is wrong.
 	why error
 
-	// What follows belongs to the goroutine of Run.
+	// The fields below belong to the goroutine of Run.
 
 	due time.Time
-	// answered is what the newest certificate was asked to say, empty if that is not known.
+	// answered describes what the newest certificate was requested for, empty if that is not known.
 	answered string
-	// key is that of the request that is made, or about to be; nil for none.
+	// key is the key of the request that is pending or about to be made, nil if there is none.
 	key        crypto.Signer
 	keyContent []byte
 	// made is the name of the request that the API server has.
 	made string
-	// refused: the API server has refused the certificate that is good by its times.
+	// refused means that the API server has refused the certificate, although its times say it is valid.
 	refused bool
-	// savePair stores the newest pair, nil if it is on disk. keyUnsaved: the file of the key is not as key is.
+	// savePair stores the newest pair, nil if it is on disk. keyUnsaved means that the key's file differs from key.
 	savePair   func() error
 	keyUnsaved bool
 
-	// next is when the next call may be made; pause the pause after the last failure, poll that between the
-	// last two looks at the request. A refusal comes after calls that did not fail, so each has its own.
+	// next is when the next call may be made; pause is the pause after the last failure, poll the one between the
+	// last two looks at the request. A refusal follows calls that did not fail, so each has its own back-off.
 	next        time.Time
 	pause, poll time.Duration
 
 	calls, disk complaint.Complaint
 }
 
-// New reads the certificates that are on disk. A file that cannot be read is logged, and left out.
+// New reads the certificates on disk. A file that cannot be read is logged and skipped.
 func New(o Options) (*Keeper, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
@@ -90,8 +90,8 @@ func New(o Options) (*Keeper, error) {
 	return k, nil
 }
 
-// own leaves out what was issued to another name, as of a node that was renamed: it would be neither that
-// node nor this one.
+// own drops certificates that were issued to another name, for example before a node was renamed:
+// they would authenticate as neither that node nor this one.
 func (k *Keeper) own(pairs []*tls.Certificate) []*tls.Certificate {
 	want := k.options.Wanted()
 	if want == nil {
@@ -106,7 +106,7 @@ func (k *Keeper) own(pairs []*tls.Certificate) []*tls.Certificate {
 	})
 }
 
-// schedule sets when the newest certificate, which came at this time, is replaced.
+// schedule sets when the newest certificate, which was received at this time, is replaced.
 func (k *Keeper) schedule(came time.Time) {
 	leaf := k.pairs[0].Leaf
 	k.due = dueAt(leaf, came, k.options.Rand.Float64())
@@ -115,8 +115,8 @@ func (k *Keeper) schedule(came time.Time) {
 	}
 }
 
-// Certificate returns the newest certificate that is good now. It is the same value until there is another
-// one, and only read. An error wraps [ErrNone] and says why there is none. It does not block.
+// Certificate returns the newest certificate that is valid now. It returns the same value until there
+// is another one; callers must not change it. An error wraps [ErrNone] and says why. It does not block.
 func (k *Keeper) Certificate() (*tls.Certificate, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -138,7 +138,7 @@ func (k *Keeper) Certificate() (*tls.Certificate, error) {
 	return nil, err
 }
 
-// newest is the newest certificate, good already or not.
+// newest returns the newest certificate, even if it is not valid yet.
 func (k *Keeper) newest() *tls.Certificate {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -148,8 +148,8 @@ func (k *Keeper) newest() *tls.Certificate {
 	return k.pairs[0]
 }
 
-// Run gets and renews certificates until ctx ends, and returns nil then. It is called once. The API
-// server may be away, refuse, or not answer, for any time.
+// Run gets and renews certificates until ctx ends, and then returns nil. Call it once. The API
+// server may be unavailable, refuse, or not answer, for any length of time.
 func (k *Keeper) Run(ctx context.Context) error {
 	withdraw, err := k.export()
 	if err != nil {
@@ -207,7 +207,7 @@ func (k *Keeper) attempt(ctx context.Context, s situation) {
 	k.mu.Unlock()
 }
 
-// call makes the request, or asks for its answer, and takes the answer. waits says what the
+// call makes the request, or checks for its answer, and takes the answer. waits says what the
 // request waits for, empty once it is answered.
 func (k *Keeper) call(ctx context.Context, s situation) (waits string, err error) {
 	if err := k.ensureKey(s.now); err != nil {
@@ -232,14 +232,14 @@ func (k *Keeper) call(ctx context.Context, s situation) (waits string, err error
 		pair, content, err = join(chain, k.keyContent, now)
 	}
 	if err != nil {
-		k.forgetKey() // the next request is another one
+		k.forgetKey() // the next request needs a new key
 		return "", err
 	}
 	k.take(pair, content, describe(s.want), now)
 	return "", nil
 }
 
-// exchange makes the request unless it is made, and returns what the API server has of it.
+// exchange makes the request unless it exists, and returns it as the API server has it.
 func (k *Keeper) exchange(ctx context.Context, r request) (*certificatesv1.CertificateSigningRequest, error) {
 	current, _ := k.Certificate()
 	if k.refused {
@@ -255,7 +255,7 @@ func (k *Keeper) exchange(ctx context.Context, r request) (*certificatesv1.Certi
 	if k.made == r.name {
 		answer, err = client.Get(ctx, r.name, metav1.GetOptions{})
 	}
-	if k.made != r.name || apierrors.IsNotFound(err) { // requests without an answer are removed after a day
+	if k.made != r.name || apierrors.IsNotFound(err) { // the cluster removes unanswered requests after a day
 		if answer, err = r.make(ctx, client, k.options.Lifetime); err == nil {
 			k.options.Logger.Info("A certificate is asked for", "request", r.name, "signer", r.signer)
 		}
@@ -268,7 +268,7 @@ func (k *Keeper) exchange(ctx context.Context, r request) (*certificatesv1.Certi
 	return answer, nil
 }
 
-// take makes a certificate the newest. A disk that is full does not keep it from being used.
+// take makes a certificate the newest. It is used even if a full disk prevents saving it.
 func (k *Keeper) take(pair *tls.Certificate, content []byte, want string, now time.Time) {
 	k.mu.Lock()
 	k.pairs = slices.Insert(k.pairs, 0, pair)
@@ -294,13 +294,13 @@ func (k *Keeper) ensureKey(now time.Time) (err error) {
 	return nil
 }
 
-// forgetKey drops the key of a request that is answered.
+// forgetKey drops the key of an answered request.
 func (k *Keeper) forgetKey() {
 	k.key, k.keyContent, k.made, k.keyUnsaved = nil, nil, "", true
 	k.flush(k.options.Clock.Now())
 }
 
-// flush writes to disk what is not there yet: the pair first, so that no crash loses both it and its key.
+// flush writes what is not on disk yet: the pair first, so that no crash loses both the pair and its key.
 func (k *Keeper) flush(now time.Time) {
 	if k.savePair == nil && !k.keyUnsaved {
 		return

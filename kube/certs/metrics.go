@@ -8,7 +8,7 @@ import (
 	"github.com/podwright/podwright/internal/instrument"
 )
 
-// instruments are those of the kubelet, by its names.
+// instruments are the kubelet's, under the kubelet's names.
 type instruments struct {
 	set      *instrument.Set
 	failures metric.Int64Counter
@@ -30,7 +30,7 @@ func newInstruments(o Options) (i instruments, err error) {
 
 func (i instruments) failed(ctx context.Context) { i.failures.Add(context.WithoutCancel(ctx), 1) }
 
-// export has the life of the newest certificate read when metrics are, until withdraw is called.
+// export makes the remaining life of the newest certificate a metric, until withdraw is called.
 func (k *Keeper) export() (withdraw func(), err error) {
 	return k.instruments.set.Export(func(o metric.Observer) {
 		if newest := k.newest(); newest != nil {

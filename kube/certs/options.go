@@ -18,37 +18,37 @@ import (
 
 // Options configures [New].
 type Options struct {
-	// Dir is the folder of the certificates and keys, absolute. It is made if it is missing, and no
-	// user but root and that of this process may be able to change it. One keeper at a time may use
-	// the same Dir and Name. Required.
+	// Dir is the absolute folder of the certificates and keys. It is created if it is missing, and
+	// only root and the user of this process may be able to change it. Only one keeper at a time
+	// may use the same Dir and Name. Required.
 	Dir string
-	// Name begins the names of the files: kubelet-client, kubelet-server. Required.
+	// Name is the prefix of the file names: kubelet-client, kubelet-server. Required.
 	Name string
 	// Signer is [ClientSigner] or [ServingSigner]. Required.
 	Signer string
-	// Wanted returns what a certificate is to say, nil while that is not known: see [ClientRequest] and
-	// [ServingRequest]. It is called every 10 s, by one goroutine; another answer means another
-	// certificate. It must not block. Required.
+	// Wanted returns what a certificate should contain, nil while that is not known: see
+	// [ClientRequest] and [ServingRequest]. It is called every 10 s, by one goroutine; a different
+	// result means that another certificate is requested. It must not block. Required.
 	Wanted func() *x509.CertificateRequest
-	// Client returns what makes requests. current is the certificate that is good now, nil if there is
-	// none, or if the API server has refused it: then other credentials are needed. It is called for each
-	// request, by one goroutine, and must not block. Required.
+	// Client returns the client that makes requests. current is the certificate that is valid now;
+	// nil means that there is none, or that the API server has refused it, so other credentials are
+	// needed. It is called for each request, by one goroutine, and must not block. Required.
 	Client func(current *tls.Certificate) (certificatesv1.CertificateSigningRequestInterface, error)
-	// Initial is a certificate that the node has from elsewhere, with its key. It is used until it is
-	// due to be replaced, and not stored; its Leaf must be parsed. Nil: there is none.
+	// Initial is a certificate, with its key, that the node has from elsewhere. It is used until it
+	// is due to be replaced, and never stored; its Leaf must be parsed. Nil means none.
 	Initial *tls.Certificate
-	// OnlyExpired asks for another certificate only when none is good any more, not before.
+	// OnlyExpired requests another certificate only once none is valid any more.
 	OnlyExpired bool
-	// Lifetime is how long a certificate is to last; signers may grant less. The API server takes no
-	// less than 10 min. 0: what the signer grants by itself.
+	// Lifetime is how long a certificate should last; signers may grant less. The API server
+	// accepts no less than 10 min. 0 means what the signer grants by default.
 	Lifetime time.Duration
-	// Clock is the time source. Nil: the real clock.
+	// Clock is the time source. Nil means the real clock.
 	Clock clock.Clock
 	// Rand spreads renewals over time. It is used by one goroutine at a time. Nil: the keeper seeds its own.
 	Rand *rand.Rand
-	// Logger receives what fails, never what is secret. Zero: silent.
+	// Logger receives failures, never secrets. Zero means silent.
 	Logger logr.Logger
-	// Meter makes the instruments. Nil: no metrics.
+	// Meter makes the instruments. Nil means no metrics.
 	Meter metric.Meter
 }
 

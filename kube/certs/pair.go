@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// newKey makes a key, and what it is stored as.
+// newKey makes a key, and its stored form.
 func newKey() (crypto.Signer, []byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -27,7 +27,7 @@ func newKey() (crypto.Signer, []byte, error) {
 	return key, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), nil
 }
 
-// parseKey reads what newKey has written.
+// parseKey reads what newKey wrote.
 func parseKey(content []byte) (crypto.Signer, error) {
 	block, _ := pem.Decode(content)
 	if block == nil || block.Type != "EC PRIVATE KEY" {
@@ -36,8 +36,8 @@ func parseKey(content []byte) (crypto.Signer, error) {
 	return x509.ParseECPrivateKey(block.Bytes)
 }
 
-// parsePair reads certificates and the key of the first, in any order. The error never has parts
-// of the content.
+// parsePair reads certificates and the key of the first, in any order. The error never quotes the
+// content.
 func parsePair(content []byte) (*tls.Certificate, error) {
 	pair, err := tls.X509KeyPair(content, content)
 	if err != nil {
@@ -51,8 +51,8 @@ func parsePair(content []byte) (*tls.Certificate, error) {
 	return &pair, nil
 }
 
-// join makes a pair of what a signer issued and of the key, and what it is stored as. Its error
-// wraps errRefused: with this request nothing better will come.
+// join makes a pair from what a signer issued and the key, and its stored form. Its error wraps
+// errRefused: this request will not get a better answer.
 func join(chain, key []byte, now time.Time) (*tls.Certificate, []byte, error) {
 	content := append(bytes.TrimRight(chain, "\n"), '\n')
 	content = append(content, key...)
@@ -69,10 +69,10 @@ func join(chain, key []byte, now time.Time) (*tls.Certificate, []byte, error) {
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// same reports whether both are one certificate.
+// same reports whether both are the same certificate.
 func same(a, b *tls.Certificate) bool { return bytes.Equal(a.Certificate[0], b.Certificate[0]) }
 
-// of reports whether a certificate is the key's.
+// of reports whether a certificate belongs to the key.
 func of(c *tls.Certificate, key crypto.Signer) bool {
 	public, ok := c.Leaf.PublicKey.(interface{ Equal(x crypto.PublicKey) bool })
 	return ok && public.Equal(key.Public())

@@ -25,24 +25,24 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Signers of a node's certificates, by the names that the Kubernetes API gives them.
+// Signers of a node's certificates, under their names in the Kubernetes API.
 const (
 	ClientSigner  = certificatesv1.KubeAPIServerClientKubeletSignerName
 	ServingSigner = certificatesv1.KubeletServingSignerName
 )
 
-// minLifetime is the shortest that the API server takes in a request.
+// minLifetime is the shortest lifetime that the API server accepts in a request.
 const minLifetime = 10 * time.Minute
 
-// ClientRequest is what the client certificate of a node says: the user system:node:NAME in the
-// group system:nodes.
+// ClientRequest returns the content of a node's client certificate: the user system:node:NAME in
+// the group system:nodes.
 func ClientRequest(node string) *x509.CertificateRequest {
 	return &x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:" + node, Organization: []string{"system:nodes"}}}
 }
 
-// ServingRequest is what the certificate of a node's server says: the node, and its addresses as
-// DNS names and IP addresses, each once and sorted. It is nil without addresses, as no client
-// could check such a certificate.
+// ServingRequest returns the content of the certificate of a node's server: the node, and its
+// addresses as DNS names and IP addresses, each once and sorted. It is nil without addresses,
+// because no client could verify such a certificate.
 func ServingRequest(node string, addresses []v1.NodeAddress) *x509.CertificateRequest {
 	request := ClientRequest(node)
 	for _, a := range addresses {
@@ -62,10 +62,10 @@ func ServingRequest(node string, addresses []v1.NodeAddress) *x509.CertificateRe
 	return request
 }
 
-// request is one that is made, or about to be.
+// request is a request that exists or is about to be made.
 type request struct {
-	// name is made of what is asked for and of the key, so that a request that was made before
-	// a crash is found again.
+	// name is derived from the wanted content and the key, so that a request made before a crash is
+	// found again.
 	name   string
 	pem    []byte
 	signer string
@@ -89,12 +89,12 @@ func newRequest(signer string, want *x509.CertificateRequest, key crypto.Signer)
 	}, nil
 }
 
-// describe is equal for requests that ask for the same.
+// describe returns equal texts for requests with the same content.
 func describe(want *x509.CertificateRequest) string {
 	return fmt.Sprintf("%q %q %q %q", want.Subject.CommonName, want.Subject.Organization, want.DNSNames, want.IPAddresses)
 }
 
-// object is the request as the API server gets it. Keys are of elliptic curves, which need no
+// object returns the request in the form of the API. Keys are elliptic-curve keys, which need no
 // key encipherment.
 func (r request) object(lifetime time.Duration) *certificatesv1.CertificateSigningRequest {
 	usage := certificatesv1.UsageClientAuth
@@ -113,7 +113,7 @@ func (r request) object(lifetime time.Duration) *certificatesv1.CertificateSigni
 	return made
 }
 
-// make creates the request, or finds it.
+// make creates the request, or returns the existing one.
 func (r request) make(ctx context.Context, client clientv1.CertificateSigningRequestInterface, lifetime time.Duration) (*certificatesv1.CertificateSigningRequest, error) {
 	made, err := client.Create(ctx, r.object(lifetime), metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
@@ -122,10 +122,10 @@ func (r request) make(ctx context.Context, client clientv1.CertificateSigningReq
 	return made, err
 }
 
-// errRefused is wrapped in errors that ask for another key: the request has its answer, and it is no.
+// errRefused is wrapped in errors that require another key: the request was denied, or its certificate is unusable.
 var errRefused = errors.New("refused")
 
-// chainOf is what a request was answered with, nil while there is no answer.
+// chainOf returns the issued certificates, nil while the request has no answer.
 func chainOf(r *certificatesv1.CertificateSigningRequest) ([]byte, error) {
 	for _, c := range r.Status.Conditions {
 		if c.Status == v1.ConditionFalse || c.Type != certificatesv1.CertificateDenied && c.Type != certificatesv1.CertificateFailed {
@@ -136,7 +136,7 @@ func chainOf(r *certificatesv1.CertificateSigningRequest) ([]byte, error) {
 	return r.Status.Certificate, nil
 }
 
-// stage says what a request without an answer waits for.
+// stage says what an unanswered request waits for.
 func stage(r *certificatesv1.CertificateSigningRequest) string {
 	approved := slices.ContainsFunc(r.Status.Conditions, func(c certificatesv1.CertificateSigningRequestCondition) bool {
 		return c.Type == certificatesv1.CertificateApproved && c.Status != v1.ConditionFalse

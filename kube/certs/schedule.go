@@ -15,26 +15,26 @@ import (
 
 // Times of a keeper.
 const (
-	// look is how often it looks whether other certificates are wanted, and at the time.
+	// look is how often a keeper checks what is wanted, and the time.
 	look = 10 * time.Second
 	// callTimeout bounds one request.
 	callTimeout = 30 * time.Second
 	// pauseMin and pauseMax bound the pauses after a failed call, pollMin and pauseMax those between two looks
-	// at a request that waits for an answer; pauseMaxRefused bounds those after an answer that asking again does not change soon.
+	// at a pending request; pauseMaxRefused bounds those after an answer that a retry will not change soon.
 	pauseMin        = time.Second
 	pollMin         = 250 * time.Millisecond
 	pauseMax        = 30 * time.Second
 	pauseMaxRefused = 10 * time.Minute
-	// pauseRefusal is the first pause after a signer's or an approver's no: each request is an object
-	// that the cluster keeps for an hour.
+	// pauseRefusal is the first pause after a signer or an approver has refused: each request is an
+	// object that the cluster keeps for an hour.
 	pauseRefusal = 30 * time.Second
-	// pauseIssued is the pause after a certificate came, for signers whose certificates last seconds.
+	// pauseIssued is the pause after a certificate was received, for signers whose certificates last seconds.
 	pauseIssued = 5 * time.Second
 )
 
-// dueAt is when a certificate that came at this time is to be replaced: at 70 to 90 % of its life,
-// as chance (a number from 0 to 1) says. One that says it began so long ago that it would be due
-// on arrival is measured from its arrival.
+// dueAt is when a certificate that was received at this time is to be replaced: at 70 to 90 % of
+// its life, depending on chance (a number from 0 to 1). If its life began so long ago that it would
+// be due on arrival, its life is measured from its arrival.
 func dueAt(c *x509.Certificate, came time.Time, chance float64) time.Time {
 	share := 0.7 + 0.2*chance
 	due := part(c.NotBefore, c.NotAfter, share)
@@ -48,7 +48,7 @@ func part(from, until time.Time, share float64) time.Time {
 	return from.Add(time.Duration(float64(until.Sub(from)) * share))
 }
 
-// usable is the newest certificate that is good now, nil for none. pairs are sorted, newest first.
+// usable returns the newest certificate that is valid now, nil for none. pairs are sorted, newest first.
 func usable(pairs []*tls.Certificate, now time.Time) *tls.Certificate {
 	i := slices.IndexFunc(pairs, func(c *tls.Certificate) bool { return !now.Before(c.Leaf.NotBefore) && now.Before(c.Leaf.NotAfter) })
 	if i < 0 {
@@ -57,7 +57,7 @@ func usable(pairs []*tls.Certificate, now time.Time) *tls.Certificate {
 	return pairs[i]
 }
 
-// says reports whether a certificate says all that is wanted. It may say more.
+// says reports whether a certificate contains all that is wanted. It may contain more.
 func says(c *x509.Certificate, want *x509.CertificateRequest) bool {
 	if c.Subject.CommonName != want.Subject.CommonName {
 		return false
@@ -80,21 +80,21 @@ func says(c *x509.Certificate, want *x509.CertificateRequest) bool {
 	return true
 }
 
-// situation is all that decides whether a certificate is asked for now.
+// situation is everything that decides whether a certificate is requested now.
 type situation struct {
 	now time.Time
-	// newest is the newest certificate, good already or not, nil for none. due is when it is to be replaced.
+	// newest is the newest certificate, valid already or not, nil for none. due is when it is to be replaced.
 	newest *x509.Certificate
 	due    time.Time
-	// want is what a certificate is to say, nil while that is not known.
+	// want is what a certificate should contain, nil while that is not known.
 	want *x509.CertificateRequest
-	// answered: newest is what the signer made of want, whatever it says.
+	// answered means that newest is the signer's answer to want, whatever it contains.
 	answered bool
 	// pause is when the next call may be made.
 	pause time.Time
 }
 
-// needed reports whether another certificate is needed. One that is not good yet is waited for (KC5).
+// needed reports whether another certificate is needed. One that is not valid yet is waited for (KC5).
 func (s situation) needed() bool {
 	if s.want == nil {
 		return false
@@ -102,14 +102,14 @@ func (s situation) needed() bool {
 	return s.newest == nil || !s.now.Before(s.due) || !s.answered && !says(s.newest, s.want)
 }
 
-// ask reports whether a call is made now. A pause longer than any that a keeper makes was made before the
-// clock was put back.
+// ask reports whether a call is made now. A pause that is longer than any a keeper makes dates from
+// before the clock was set back, and is ignored.
 func (s situation) ask() bool {
 	left := s.pause.Sub(s.now)
 	return s.needed() && (left <= 0 || left > pauseMaxRefused)
 }
 
-// wait is how long nothing can change by time alone, and at most until the next look.
+// wait is how long the passing of time alone cannot change anything, at most the time until the next look.
 func (s situation) wait() time.Duration {
 	wait := look
 	moments := []time.Time{s.pause}
@@ -124,7 +124,7 @@ func (s situation) wait() time.Duration {
 	return wait
 }
 
-// pauseAfter is the pause after a failed call that followed a pause.
+// pauseAfter is the pause after a failed call, given the previous pause.
 func pauseAfter(err error, previous time.Duration) time.Duration {
 	if errors.Is(err, errRefused) {
 		return backoff.Next(pauseRefusal, pauseMaxRefused, previous)

@@ -19,11 +19,11 @@ import (
 	"github.com/podwright/podwright/internal/privatedir"
 )
 
-// kept is how many pairs stay on disk: the newest may not be good yet.
+// kept is how many pairs stay on disk: the newest may not be valid yet.
 const kept = 2
 
-// store has pairs on disk. A file is written as a whole, so that a crash between any two steps
-// leaves pairs that are good and, at worst, a link to the one before the newest.
+// store keeps pairs on disk. A file is written as a whole, so that a crash between any two steps
+// leaves intact pairs and, at worst, a link to the pair before the newest.
 type store struct {
 	dir, name string
 }
@@ -33,7 +33,7 @@ const extension = ".pem"
 func (s store) current() string { return s.name + "-current" + extension }
 func (s store) pending() string { return s.name + "-pending.key" }
 
-// open makes the folder if it is missing, and checks whose it is.
+// open creates the folder if it is missing, and checks that only its user can change it.
 func (s store) open() error {
 	if err := privatedir.Check(s.dir); err != nil {
 		return err
@@ -41,7 +41,7 @@ func (s store) open() error {
 	return durable.MakeFolder(s.dir)
 }
 
-// within does something in the folder.
+// within calls do in the folder.
 func (s store) within(do func(root *os.Root) error) error {
 	root, err := os.OpenRoot(s.dir)
 	if err != nil {
@@ -50,7 +50,7 @@ func (s store) within(do func(root *os.Root) error) error {
 	return errors.Join(do(root), root.Close())
 }
 
-// load reads all pairs, newest first, and mends the link. What cannot be read is logged and left alone.
+// load reads all pairs, newest first, and repairs the link. What cannot be read is logged and left alone.
 func (s store) load(logger logr.Logger) (pairs []*tls.Certificate, err error) {
 	err = s.within(func(root *os.Root) error {
 		s.sweep(root)
@@ -76,7 +76,7 @@ func (s store) load(logger logr.Logger) (pairs []*tls.Certificate, err error) {
 	return pairs, err
 }
 
-// sweep removes what a crash left half written. A failure does no harm.
+// sweep removes files that a crash left half written. A failure is harmless.
 func (s store) sweep(root *os.Root) {
 	entries, _ := fs.ReadDir(root.FS(), ".")
 	for _, e := range entries {
@@ -86,7 +86,7 @@ func (s store) sweep(root *os.Root) {
 	}
 }
 
-// names are those of the files with pairs; the link is the last, and counts if it leads to a file
+// names returns the files with pairs; the link comes last, and matters only if it leads to a file
 // with another name.
 func (s store) names(root *os.Root) (names []string, err error) {
 	entries, err := fs.ReadDir(root.FS(), ".")
@@ -109,7 +109,7 @@ func readPair(root *os.Root, name string) (*tls.Certificate, error) {
 	return parsePair(content)
 }
 
-// save stores a pair and points the link to it. Older ones than the pair before it go.
+// save stores a pair and points the link to it. It removes pairs older than the one before it.
 func (s store) save(pair *tls.Certificate, content []byte, now time.Time) error {
 	sum := sha256.Sum256(pair.Certificate[0])
 	name := fmt.Sprintf("%s-%s-%s%s", s.name, now.UTC().Format("2006-01-02-15-04-05"), hex.EncodeToString(sum[:4]), extension)
@@ -124,7 +124,7 @@ func (s store) save(pair *tls.Certificate, content []byte, now time.Time) error 
 	})
 }
 
-// link points the link to a file, in one step.
+// link points the link to a file, atomically.
 func (s store) link(root *os.Root, name string) error {
 	if at, err := root.Readlink(s.current()); err == nil && at == name {
 		return nil
@@ -139,7 +139,7 @@ func (s store) link(root *os.Root, name string) error {
 	return root.Rename(temporary, s.current())
 }
 
-// prune removes all good pairs but the newest.
+// prune removes readable pairs, except the newest ones and the link's target.
 func (s store) prune(root *os.Root) error {
 	type file struct {
 		name string

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/util/connrotation"
 )
 
-// Times of connections, as client-go has them.
+// Timeouts of connections, as in client-go.
 const (
 	handshakeTimeout = 10 * time.Second
 	idleTimeout      = 90 * time.Second
@@ -25,25 +25,25 @@ const (
 	idlePerHost      = 25
 )
 
-// Transport makes requests with the certificate of the moment. Make one with [NewTransport]. Its
-// methods are safe for concurrent use.
+// Transport makes requests with the current certificate. Make one with [NewTransport]. Its methods
+// are safe for concurrent use.
 type Transport struct {
 	config      *rest.Config
 	certificate func() (*tls.Certificate, error)
 	tls         *tls.Config
 
 	mu sync.Mutex
-	// now is that of the newest certificate that was asked for, nil before the first.
+	// now is the generation of the newest certificate used, nil before the first.
 	now *generation
-	// left are those of earlier certificates that still have requests.
+	// left are the generations of earlier certificates that still have requests.
 	left map[*generation]struct{}
 }
 
 var _ http.RoundTripper = (*Transport)(nil)
 
-// NewTransport makes a transport to the API server that config names; of the credentials there it
-// uses none. certificate returns the certificate of the moment, such as [Keeper.Certificate]; while it
-// returns an error, that is the answer to every request.
+// NewTransport makes a transport to the API server that config names, and ignores the credentials
+// in config. certificate returns the current certificate, for example [Keeper.Certificate]; while
+// it returns an error, every request fails with that error.
 func NewTransport(config *rest.Config, certificate func() (*tls.Certificate, error)) (*Transport, error) {
 	anonymous := rest.AnonymousClientConfig(config)
 	settings, err := rest.TLSConfigFor(anonymous)
@@ -57,7 +57,7 @@ func NewTransport(config *rest.Config, certificate func() (*tls.Certificate, err
 	return &Transport{config: anonymous, certificate: certificate, tls: settings, left: map[*generation]struct{}{}}, nil
 }
 
-// Config is for clients whose requests go through the transport. It is a new one for each call.
+// Config is for clients whose requests use the transport. Each call returns a new one.
 func (t *Transport) Config() *rest.Config {
 	config := rest.CopyConfig(t.config)
 	if !strings.Contains(config.Host, "://") {
@@ -105,21 +105,21 @@ func (t *Transport) CloseAll() {
 	}
 }
 
-// generation is the connections of one certificate.
+// generation is the connections that use one certificate.
 type generation struct {
 	certificate *tls.Certificate
 	transport   *http.Transport
 	dialer      *connrotation.Dialer
-	// What follows is under the transport's lock.
+	// The fields below are guarded by the transport's lock.
 
 	requests int
 	watches  map[*body]struct{}
-	// over: there is a newer certificate.
+	// over means that there is a newer certificate.
 	over bool
 }
 
-// enter begins a request with a certificate. A certificate that is new makes that of the
-// requests before it the old one.
+// enter begins a request with a certificate. A new certificate retires the one that earlier
+// requests used.
 func (t *Transport) enter(c *tls.Certificate) *generation {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -153,8 +153,8 @@ func (t *Transport) generation(c *tls.Certificate) *generation {
 	return g
 }
 
-// retire ends the watches of a generation, whose owners then watch again. Its connections are closed with the
-// last of its requests.
+// retire ends the watches of a generation, whose owners then watch again. Its connections are
+// closed after the last of its requests.
 func (t *Transport) retire(g *generation) {
 	g.over = true
 	t.left[g] = struct{}{}
@@ -164,7 +164,7 @@ func (t *Transport) retire(g *generation) {
 	t.close(g)
 }
 
-// close closes the connections of an old certificate unless a request needs one.
+// close closes the connections of an old certificate, unless a request still uses one.
 func (t *Transport) close(g *generation) {
 	if !g.over || g.requests > 0 {
 		return
@@ -181,7 +181,7 @@ func (t *Transport) leave(g *generation) {
 	t.close(g)
 }
 
-// watches notes that a body is a watch's.
+// watches records that a body belongs to a watch.
 func (t *Transport) watches(g *generation, b *body) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -197,7 +197,7 @@ func (t *Transport) watches(g *generation, b *body) {
 	}
 }
 
-// body is that of an answer. The request ends when it is closed, or read to its end.
+// body is the body of an answer. The request ends when it is closed, or read to its end.
 type body struct {
 	io.ReadCloser
 	owner context.Context
@@ -208,7 +208,7 @@ type body struct {
 	finished bool
 }
 
-// finish ends the body as a server does that closes it.
+// finish ends the body as if the server had closed it.
 func (b *body) finish() {
 	b.mu.Lock()
 	b.finished = true

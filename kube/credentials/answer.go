@@ -15,9 +15,9 @@ import (
 	"github.com/podwright/podwright/internal/registrykey"
 )
 
-// answer is what a plugin said. It has no method that prints it.
+// answer is a plugin's answer. It deliberately has no method that prints it.
 type answer struct {
-	// scope says for which images it is kept, life how long; 0: it is not kept.
+	// scope says for which images it is cached, life for how long; 0 means that it is not cached.
 	scope kubeletv1.PluginCacheKeyType
 	life  time.Duration
 	auth  []entry
@@ -26,7 +26,7 @@ type answer struct {
 // entry is the credential of one key, as [registrykey.Normalize] returns keys.
 type entry struct{ key, username, password string }
 
-// request is what a plugin is told about an image.
+// request returns what a plugin is told about an image.
 func request(p *provider, repository, token string, annotations map[string]string) ([]byte, error) {
 	return json.Marshal(kubeletv1.CredentialProviderRequest{
 		TypeMeta: metav1.TypeMeta{APIVersion: p.apiVersion, Kind: requestKind},
@@ -34,8 +34,8 @@ func request(p *provider, repository, token string, annotations map[string]strin
 	})
 }
 
-// parseAnswer reads what a plugin printed. Errors do not quote it, because it may be secret
-// wherever it stands.
+// parseAnswer parses what a plugin printed. Errors do not quote it, because any part of it may be
+// secret.
 func parseAnswer(p *provider, text []byte) (answer, error) {
 	var r kubeletv1.CredentialProviderResponse
 	if json.Unmarshal(text, &r) != nil {
@@ -57,14 +57,14 @@ func parseAnswer(p *provider, text []byte) (answer, error) {
 	return a, nil
 }
 
-// scopes are what answers are kept for, in the order in which they count: an image, its registry, all.
+// scopes are what cached answers may apply to, in order of precedence: an image, its registry, everything.
 func scopes() []kubeletv1.PluginCacheKeyType {
 	return []kubeletv1.PluginCacheKeyType{
 		kubeletv1.ImagePluginCacheKeyType, kubeletv1.RegistryPluginCacheKeyType, kubeletv1.GlobalPluginCacheKeyType,
 	}
 }
 
-// within names the images of a scope that a repository is one of.
+// within names the images of a scope that includes the repository.
 func within(scope kubeletv1.PluginCacheKeyType, repository string) string {
 	switch scope {
 	case kubeletv1.ImagePluginCacheKeyType:

@@ -17,7 +17,7 @@ import (
 	"github.com/podwright/podwright/internal/registrykey"
 )
 
-// Versions of the configuration, and of what plugins are told. The older ones have no tokens.
+// Versions of the configuration, and of requests to plugins. The older ones have no tokens.
 const (
 	configGroup  = "kubelet.config.k8s.io/"
 	pluginGroup  = "credentialprovider.kubelet.k8s.io/"
@@ -32,29 +32,29 @@ func known(group, apiVersion string) bool {
 	return ok && (version == newest || version == "v1beta1" || version == "v1alpha1")
 }
 
-// provider is a plugin and when it is run.
+// provider is a plugin, and when it is run.
 type provider struct {
 	name string
-	// images are the keys of the images that it is run for.
+	// images are the keys of the images for which it is run.
 	images     []string
-	life       time.Duration // of an answer that names none
+	life       time.Duration // of an answer that does not say
 	apiVersion string
 	args       []string
 	env        []string // NAME=VALUE
 	tokens     *tokenRules
 }
 
-// tokenRules say which token a plugin gets, and what else of the pod's service account.
+// tokenRules say which token a plugin gets, and what else from the pod's service account.
 type tokenRules struct {
 	audience string
-	// perToken keeps answers for one token, otherwise for all of the service account.
+	// perToken caches answers per token; otherwise they apply to the whole service account.
 	perToken bool
-	// needed: without a service account the plugin is not run.
+	// needed means that the plugin is not run without a service account.
 	needed             bool
 	required, optional []string // keys of annotations
 }
 
-// wants reports whether the plugin is to be run for a repository.
+// wants reports whether the plugin is run for a repository.
 func (p *provider) wants(repository string) bool {
 	for _, key := range p.images {
 		if registrykey.Matches(key, repository) {
@@ -64,7 +64,7 @@ func (p *provider) wants(repository string) bool {
 	return false
 }
 
-// parseConfig reads a CredentialProviderConfig, YAML or JSON. The error names all problems.
+// parseConfig parses a CredentialProviderConfig, YAML or JSON. The error names all problems.
 func parseConfig(text []byte) ([]*provider, error) {
 	var c configv1.CredentialProviderConfig
 	if err := yaml.UnmarshalStrict(text, &c); err != nil {
@@ -178,7 +178,7 @@ func isFileName(name string) bool {
 }
 
 // checkPattern says what is wrong with an entry of matchImages: host, port and path, with globs
-// in the host's labels only.
+// only in the host's labels.
 func checkPattern(pattern string) error {
 	host, _, _ := strings.Cut(strings.TrimPrefix(cmp.Or(pattern, "/"), "https://"), "/")
 	if i := strings.LastIndexByte(host, ':'); i >= 0 && !strings.HasSuffix(host, "]") {

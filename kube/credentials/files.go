@@ -12,11 +12,11 @@ import (
 	"github.com/podwright/podwright/internal/privatedir"
 )
 
-// maxConfig bounds a file of the configuration.
+// maxConfig bounds a configuration file, in bytes.
 const maxConfig = 1 << 20
 
-// readConfig reads the providers of a file, or of all files of a folder in the order of their
-// names (KG2). A name in two files is an error.
+// readConfig reads the providers in a file, or in all files of a folder in the order of their names
+// (KG2). A name in two files is an error.
 func readConfig(path string) ([]*provider, error) {
 	files := []string{path}
 	info, err := os.Stat(path)
@@ -51,7 +51,7 @@ func readConfig(path string) ([]*provider, error) {
 	return out, errors.Join(problems...)
 }
 
-// configFiles are the files of a folder that configure plugins.
+// configFiles returns the files of a folder that configure plugins.
 func configFiles(dir string) (files []string, err error) {
 	entries, err := os.ReadDir(dir) // in the order of their names
 	if err != nil {
@@ -68,7 +68,7 @@ func configFiles(dir string) (files []string, err error) {
 	return files, nil
 }
 
-// readTrusted reads a file that no other user could have written.
+// readTrusted reads a file that no other user can have written.
 func readTrusted(file string) ([]byte, error) {
 	if err := privatedir.CheckFile(file); err != nil {
 		return nil, err
@@ -85,8 +85,8 @@ func readTrusted(file string) ([]byte, error) {
 	return text, err
 }
 
-// checkPlugin says why a plugin cannot be run: its file is missing, no program, or open to other
-// users.
+// checkPlugin says why a plugin cannot be run: its file is missing, is not a program, or can be
+// changed by other users.
 func checkPlugin(file string) error {
 	info, err := os.Stat(file)
 	switch {

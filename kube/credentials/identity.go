@@ -10,22 +10,21 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// identity is on whose behalf a plugin is asked: the node's, if it is zero, or that of a service
-// account.
+// identity is on whose behalf a plugin is asked: a service account's or, if it is zero, the node's.
 type identity struct {
 	namespace, name string
 	account         types.UID
 	annotations     map[string]string
-	// token is set if answers are kept for one token only.
+	// token is set if answers are cached per token.
 	token string
 }
 
-// digest tells identities apart without revealing a token.
+// digest distinguishes identities without revealing a token.
 func (i identity) digest() [sha256.Size]byte {
 	if i.account == "" {
 		return [sha256.Size]byte{}
 	}
-	// Strings and maps of strings always encode, the latter by sorted keys.
+	// Strings and maps of strings always encode; the keys of maps are sorted.
 	text, _ := json.Marshal([]any{i.namespace, i.name, i.account, i.annotations, i.token})
 	return sha256.Sum256(text)
 }
@@ -49,7 +48,7 @@ func (s *Source) identify(ctx context.Context, p *provider, pod *v1.Pod) (who id
 	return who, err == nil, err
 }
 
-// annotations are those that a plugin is told.
+// annotations returns the annotations that a plugin is told.
 func (r *tokenRules) annotations(account *v1.ServiceAccount) (map[string]string, error) {
 	out := map[string]string{}
 	for _, key := range r.required {

@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// mostKept bounds the answers that are kept, and the failures that are remembered.
+	// mostKept bounds the cached answers and the remembered failures, each.
 	mostKept = 1000
-	// A plugin that failed is asked again after a pause, which is doubled (KG7).
+	// A plugin that failed is asked again after a pause, which doubles each time (KG7).
 	pauseMin = time.Second
 	pauseMax = 30 * time.Second
 )
@@ -28,7 +28,7 @@ type topic struct {
 	repository string
 }
 
-// place is where an answer is kept.
+// place is where an answer is cached.
 type place struct {
 	provider string
 	subject  [sha256.Size]byte
@@ -42,15 +42,15 @@ func placeOf(t topic, scope kubeletv1.PluginCacheKeyType) place {
 
 // inquiry is how a plugin is asked.
 type inquiry struct {
-	// shared: callers that wait while a run is made take its answer, kept or not.
+	// shared lets callers that wait for another caller's run take its answer, even if it is not cached.
 	shared bool
 	// turns bounds the runs of the plugin.
 	turns chan struct{}
 	ask   func(ctx context.Context) (answer, error)
 }
 
-// keeper keeps answers of plugins for as long as they say, and makes one run at a time for a
-// topic. It is safe for concurrent use.
+// keeper caches answers of plugins for as long as they say, and makes one run at a time per topic.
+// It is safe for concurrent use.
 type keeper struct {
 	clock clock.Clock
 
@@ -64,12 +64,12 @@ type kept struct {
 	until, used time.Time
 }
 
-// asking is a topic that callers ask about, or whose last run failed. keeper.mu guards it, but for
-// turn, which the one has who runs the plugin.
+// asking is a topic that callers ask about, or whose last run failed. keeper.mu guards it except
+// turn, which is held by the caller that runs the plugin.
 type asking struct {
 	turn    chan struct{}
 	callers int
-	// runs counts the runs that came to an end; answer and err are what the last one said.
+	// runs counts the runs that have ended; answer and err are the result of the last one.
 	runs   int
 	answer answer
 	err    error
@@ -81,8 +81,8 @@ func newKeeper(c clock.Clock) *keeper {
 	return &keeper{clock: c, answers: map[place]*kept{}, topics: map[topic]*asking{}}
 }
 
-// get returns an answer that is kept, or asks for one. After a failure the error is given without
-// a new run until a pause is over.
+// get returns a cached answer, or asks for one. After a failure it returns the same error without a
+// new run until a pause is over.
 func (k *keeper) get(ctx context.Context, t topic, q inquiry) (answer, error) {
 	a, runs := k.enter(t)
 	defer k.leave(t, a)
@@ -96,20 +96,20 @@ func (k *keeper) get(ctx context.Context, t topic, q inquiry) (answer, error) {
 			return answer{}, fmt.Errorf("it still runs for others: %w", ctx.Err())
 		}
 		defer func() { <-turn }()
-		// A run for another image of the registry may have brought it.
+		// A run for another image of the registry may have cached it.
 		if got, done, err := k.have(t, a, runs, q.shared); done {
 			return got, err
 		}
 	}
 	got, err := q.ask(ctx)
 	if err != nil && ctx.Err() != nil {
-		return answer{}, err // given up, not failed
+		return answer{}, err // abandoned, not failed
 	}
 	k.note(t, a, got, err)
 	return got, err
 }
 
-// enter joins those that ask about a topic, and returns how many runs there were before.
+// enter joins the callers that ask about a topic, and returns how many runs there were before.
 func (k *keeper) enter(t topic) (a *asking, runs int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -123,7 +123,7 @@ func (k *keeper) enter(t topic) (a *asking, runs int) {
 	return a, a.runs
 }
 
-// leave drops a topic that is no longer asked about, unless its failure is to be remembered.
+// leave drops a topic without callers, unless its failure must be remembered.
 func (k *keeper) leave(t topic, a *asking) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -135,7 +135,7 @@ func (k *keeper) leave(t topic, a *asking) {
 	}
 }
 
-// forget drops failures when too many are remembered: first those whose pause was over long ago. The
+// forget drops failures when too many are remembered: first those whose pause ended long ago. The
 // lock must be held.
 func (k *keeper) forget() {
 	for _, age := range []time.Duration{pauseMax, 0} {
@@ -150,7 +150,7 @@ func (k *keeper) forget() {
 	}
 }
 
-// have returns what is known without a run, if anything is.
+// have returns what is known without a run, if anything.
 func (k *keeper) have(t topic, a *asking, runs int, shared bool) (got answer, done bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -171,7 +171,7 @@ func (k *keeper) have(t topic, a *asking, runs int, shared bool) (got answer, do
 	return answer{}, false, nil
 }
 
-// note remembers how a run ended.
+// note records how a run ended.
 func (k *keeper) note(t topic, a *asking, got answer, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -191,8 +191,8 @@ func (k *keeper) note(t topic, a *asking, got answer, err error) {
 	k.answers[placeOf(t, got.scope)] = &kept{answer: got, until: now.Add(got.life), used: now}
 }
 
-// makeRoom drops answers that have expired, and when there are still too many the one that was used
-// least recently. The lock must be held.
+// makeRoom drops expired answers and, if there are still too many, the least recently used one. The
+// lock must be held.
 func (k *keeper) makeRoom(now time.Time) {
 	var oldest place
 	for at, e := range k.answers {

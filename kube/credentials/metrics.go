@@ -9,7 +9,7 @@ import (
 	"github.com/podwright/podwright/internal/instrument"
 )
 
-// instruments are those of the kubelet, by its names.
+// instruments are the kubelet's, under the kubelet's names.
 type instruments struct {
 	durations metric.Float64Histogram
 	failures  metric.Int64Counter
@@ -23,7 +23,7 @@ func newInstruments(meter metric.Meter) (instruments, error) {
 	}, set.Err()
 }
 
-// note counts a run that was not given up.
+// note counts a run that was not abandoned.
 func (i instruments) note(ctx context.Context, plugin string, took time.Duration, err error) {
 	ctx, of := context.WithoutCancel(ctx), instrument.Labels("plugin_name", plugin)
 	i.durations.Record(ctx, took.Seconds(), of)

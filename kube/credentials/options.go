@@ -13,8 +13,8 @@ import (
 	"github.com/podwright/podwright/runtime/pods"
 )
 
-// Accounts reads service accounts. A *tokens.Accounts is one. It is called from many goroutines
-// at once, may block, and returns soon after ctx ends. What it returns is only read.
+// Accounts reads service accounts. A *tokens.Accounts is one. It is called from many goroutines at
+// once, may block, and returns soon after ctx ends. Its results are only read.
 type Accounts interface {
 	ServiceAccount(ctx context.Context, namespace, name string) (*v1.ServiceAccount, error)
 }
@@ -22,19 +22,19 @@ type Accounts interface {
 // Options configures [New].
 type Options struct {
 	// Config is a file of the kind CredentialProviderConfig, YAML or JSON, or a folder of such
-	// files, whose names end with .yaml, .yml or .json. No user but root and that of this process
-	// may be able to change it. Required.
+	// files, whose names end with .yaml, .yml or .json. Only root and the user of this process may
+	// be able to change it. Required.
 	Config string
-	// BinDir is the folder of the plugins: each is a program with the name of its provider, which
-	// no user but root and that of this process may be able to change. Absolute. Required.
+	// BinDir is the absolute folder of the plugins: each is a program with the name of its
+	// provider. Only root and the user of this process may be able to change them. Required.
 	BinDir string
-	// Tokens makes tokens of pods' service accounts, and Accounts reads these. Both are required
-	// if a provider has tokenAttributes.
+	// Tokens makes tokens of pods' service accounts, and Accounts reads the accounts. Both are
+	// required if a provider has tokenAttributes.
 	Tokens   pods.TokenSource
 	Accounts Accounts
-	// Clock is the time source. Nil: the real clock.
+	// Clock is the time source. Nil means the real clock.
 	Clock clock.Clock
-	// Meter makes the instruments, whose names are the kubelet's. Nil: no metrics.
+	// Meter makes the instruments, which have the kubelet's names. Nil means no metrics.
 	Meter metric.Meter
 }
 

@@ -13,28 +13,28 @@ import (
 const (
 	// runLimit is how long a plugin may take.
 	runLimit = time.Minute
-	// maxAnswer bounds what a plugin may answer, maxStderr what is read of its stderr.
+	// maxAnswer bounds a plugin's answer, maxStderr what is read from its stderr, in bytes.
 	maxAnswer = 1 << 20
 	maxStderr = 64 << 10
 )
 
-// command is a program and what it gets.
+// command is a program and its inputs.
 type command struct {
 	file      string
 	args, env []string
 	stdin     []byte
 }
 
-// output is what a program printed. cut: it printed more to stderr.
+// output is what a program printed. cut means that it printed more to stderr.
 type output struct {
 	stdout, stderr []byte
 	cut            bool
 }
 
-// errTooLong ends a program that answers without end.
+// errTooLong is the error of a program whose answer exceeds maxAnswer.
 var errTooLong = errors.New("its answer is longer than 1 MiB")
 
-// bounded keeps the beginning of what is written to it. A strict one fails when there is more.
+// bounded keeps the beginning of what is written to it. A strict one fails on a write that exceeds the bound.
 type bounded struct {
 	text   []byte
 	most   int
@@ -55,8 +55,8 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// run runs a plugin once and reads its answer. The error has what it printed to stderr, without
-// what is secret.
+// run runs a plugin once and parses its answer. The error quotes what it printed to stderr, without
+// secrets.
 func (s *Source) run(ctx context.Context, p *provider, repository, token string, annotations map[string]string) (answer, error) {
 	stdin, err := request(p, repository, token, annotations)
 	if err != nil {

@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	// mostShown bounds what is shown of what a plugin printed to stderr.
+	// mostShown bounds how much is shown of what a plugin printed to stderr, in bytes.
 	mostShown = 1 << 10
-	// leastSecret is the length from which a value of the plugin's environment counts as secret.
+	// leastSecret is the length from which a value of the plugin's environment counts as a secret.
 	leastSecret = 8
 )
 
-// secretsOf are what must not be shown of a run: the token, the credentials in the answer, even a
-// bad one, and the environment that the configuration gives.
+// secretsOf returns what must not be shown of a run: the token, the credentials in the answer, even
+// an invalid one, and the environment from the configuration.
 func secretsOf(p *provider, token string, stdout []byte) []string {
 	var out []string
 	add := func(s string, least int) {
@@ -26,12 +26,12 @@ func secretsOf(p *provider, token string, stdout []byte) []string {
 	}
 	add(token, 1)
 	if parts := strings.Split(token, "."); len(parts) == 3 {
-		add(parts[2], 1) // the signature, without which the rest opens nothing
+		add(parts[2], 1) // the signature, without which the rest is useless
 	}
 	var answered struct {
 		Auth map[string]struct{ Username, Password string } `json:"auth"`
 	}
-	_ = json.Unmarshal(stdout, &answered) // what is no answer has no credentials
+	_ = json.Unmarshal(stdout, &answered) // what does not parse has no credentials
 	for _, c := range answered.Auth {
 		plain := []byte(c.Username + ":" + c.Password)
 		add(c.Password, 1)
@@ -42,7 +42,7 @@ func secretsOf(p *provider, token string, stdout []byte) []string {
 		_, value, _ := strings.Cut(v, "=")
 		add(value, leastSecret)
 	}
-	// The longest first: replacing a part first would keep the rest of the whole.
+	// Longest first: replacing a shorter secret first would leave the rest of one that contains it.
 	slices.SortFunc(out, func(a, b string) int {
 		if len(a) != len(b) {
 			return len(b) - len(a)
@@ -52,8 +52,8 @@ func secretsOf(p *provider, token string, stdout []byte) []string {
 	return out
 }
 
-// shown is what is told of stderr: one line, its end, without secrets. If cut, stderr went on: then
-// its end may be the beginning of a secret, and it is left out.
+// shown is what is shown of stderr: one line, its end, without secrets. If cut, stderr was longer,
+// so its end may be the beginning of a secret and is left out.
 func shown(stderr []byte, cut bool, secrets []string) string {
 	text := string(stderr)
 	if cut && len(secrets) > 0 {

@@ -16,11 +16,11 @@ import (
 )
 
 // parallel is how many runs of one plugin there are at once: images of many registries may be
-// wanted at once, and a plugin that hangs delays no other.
+// needed at once, and a plugin that hangs must not delay another.
 const parallel = 10
 
 // Source asks credential provider plugins for credentials. It is an engine's source of image
-// credentials. It has no goroutine when it is not asked. All methods are safe for concurrent use.
+// credentials. It has no goroutine while it is idle. All methods are safe for concurrent use.
 type Source struct {
 	options   Options
 	providers []*provider
@@ -28,16 +28,16 @@ type Source struct {
 	metrics   instruments
 	// turns bounds the runs of each provider.
 	turns map[*provider]chan struct{}
-	// execute and environment are those of the operating system; tests have others.
+	// execute and environment default to the operating system's; tests replace them.
 	execute     func(ctx context.Context, c command) (output, error)
 	environment func() []string
 }
 
 var _ pods.ImageCredentials = (*Source)(nil)
 
-// New reads the configuration and looks for the plugins; it runs none. The error names all that
-// is wrong with them. What changes in the configuration later has no effect; a plugin may be
-// replaced at any time.
+// New reads the configuration and looks for the plugins, without running them. The error names
+// everything that is wrong with them. Later changes of the configuration have no effect; a plugin
+// may be replaced at any time.
 func New(o Options) (*Source, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
@@ -66,8 +66,8 @@ func New(o Options) (*Source, error) {
 	return s, errors.Join(problems...)
 }
 
-// Credentials implements [pods.ImageCredentials]: the credentials of all plugins that are
-// configured for the image. If some fail, it returns what the others said, and why.
+// Credentials implements [pods.ImageCredentials]: the credentials from all plugins that are
+// configured for the image. If some fail, it returns what the others said, and the errors.
 func (s *Source) Credentials(ctx context.Context, pod *v1.Pod, image string) ([]pods.ImageCredential, error) {
 	repository := registrykey.Repository(image)
 	var asked []*said
@@ -96,22 +96,22 @@ func (s *Source) Credentials(ctx context.Context, pod *v1.Pod, image string) ([]
 	return found.Lookup(repository), errors.Join(problems...)
 }
 
-// said is what one plugin said; account is the UID of the service account that it is for, empty if
-// it is for the node.
+// said is what one plugin said; account is the UID of the service account that it is for, empty for
+// the node.
 type said struct {
 	answer  answer
 	account types.UID
 	err     error
 }
 
-// ask returns what a plugin says about an image, now or before.
+// ask returns what a plugin says about an image, from the cache or a new run.
 func (s *Source) ask(ctx context.Context, p *provider, pod *v1.Pod, repository string) (answer, types.UID, error) {
 	who, asked, err := s.identify(ctx, p, pod)
 	if err != nil || !asked {
 		return answer{}, "", err
 	}
 	got, err := s.answers.get(ctx, topic{provider: p.name, subject: who.digest(), repository: repository}, inquiry{
-		// An answer for a token may be for its pod alone.
+		// An answer for a token may be valid only for its pod.
 		shared: who.account == "",
 		turns:  s.turns[p],
 		ask: func(ctx context.Context) (answer, error) {

@@ -12,23 +12,22 @@ import (
 
 // Options configures [New]. Client and Node are required.
 type Options struct {
-	// Client talks to the API server. Its limiter should not be the one of statuses or of
-	// the lease.
+	// Client talks to the API server. It should not share a rate limiter with statuses or the
+	// lease.
 	Client kubernetes.Interface
 	// Node is the name of the node that the events come from.
 	Node string
-	// Component is who reports. Empty: podwright.
+	// Component is the reporting component. Empty means podwright.
 	Component string
-	// MaxQueued is how many events wait for the server at most. If there are more, the
-	// oldest are dropped. 0 means 1,000.
+	// MaxQueued is how many events wait for the server at most. Beyond that, the oldest are
+	// dropped. 0 means 1,000.
 	MaxQueued int
-	// FlushTimeout is how long [Recorder.Run] goes on after the end of its context, to send
-	// what waits. 0 means 5 s; a negative number means not at all.
+	// FlushTimeout is how long [Recorder.Run] continues after its context ends, to send queued
+	// events. 0 means 5 s; a negative number means not at all.
 	FlushTimeout time.Duration
 	// Clock is the agent's time. Nil means the real clock.
 	Clock clock.WithTicker
-	// Logger gets the server's refusals, and how many events were dropped. It is silent if
-	// zero.
+	// Logger gets the server's refusals, and how many events were dropped. Zero means silent.
 	Logger logr.Logger
 }
 

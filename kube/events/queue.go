@@ -9,7 +9,7 @@ import (
 // queue holds events until they are sent, in order. It is bounded: the oldest make room.
 type queue struct {
 	limit int
-	// more has one slot: there is something new.
+	// more has one slot, which is filled when an event has been added.
 	more chan struct{}
 
 	mu      sync.Mutex

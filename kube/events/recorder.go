@@ -19,16 +19,16 @@ import (
 	"github.com/podwright/podwright/internal/podinfo"
 )
 
-// The limits of a kubelet: an object may have 25 events at once and one in 5 min after that;
-// what is remembered of objects and events is bounded.
+// The kubelet's limits: an object may have 25 events at once, then one per 5 min; the memory of
+// objects and events is bounded.
 const (
 	spamBurst  = 25
 	spamQPS    = 1.0 / 300
 	remembered = 4096
 )
 
-// Recorder sends events to an API server. Make one with [New]. Eventf may be called from
-// many goroutines, also before and after Run.
+// Recorder sends events to an API server. Make one with [New]. Eventf may be called from many
+// goroutines, even before and after Run.
 type Recorder struct {
 	options    Options
 	client     corev1client.EventsGetter
@@ -43,7 +43,7 @@ type Recorder struct {
 
 var _ podinfo.EventRecorder = (*Recorder)(nil)
 
-// New returns a recorder, or all that is wrong with its options. Nothing is sent before
+// New returns a recorder, or everything that is wrong with its options. Nothing is sent before
 // [Recorder.Run].
 func New(options Options) (*Recorder, error) {
 	if err := options.complete(); err != nil {
@@ -52,7 +52,7 @@ func New(options Options) (*Recorder, error) {
 	return &Recorder{
 		options: options, client: options.Client.CoreV1(), queue: newQueue(options.MaxQueued),
 		spam: record.NewEventSourceObjectSpamFilter(remembered, spamBurst, spamQPS, options.Clock, objectOf),
-		// What is over the limit is not queued, so that it takes no other event's place.
+		// Events over the limit are filtered before the queue, so that they displace no others.
 		correlator: record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{
 			LRUCacheSize: remembered, BurstSize: math.MaxInt32, QPS: math.MaxInt32, Clock: options.Clock,
 		}),
@@ -65,7 +65,7 @@ func objectOf(event *v1.Event) string {
 	return o.Kind + "/" + o.Namespace + "/" + o.Name + "/" + string(o.UID)
 }
 
-// Eventf implements podwright.EventRecorder. It returns at once; an event that cannot be is
+// Eventf implements podwright.EventRecorder. It returns at once; an event that cannot be built is
 // logged and dropped.
 func (r *Recorder) Eventf(object apiruntime.Object, eventtype, reason, format string, args ...any) {
 	about, err := reference.GetReference(scheme.Scheme, object)
@@ -104,7 +104,7 @@ func (r *Recorder) event(about *v1.ObjectReference, eventtype, reason, message s
 	}
 }
 
-// unique is the time in nanoseconds, later than any before it: a name is given once.
+// unique returns the time in nanoseconds, but always later than the previous one, so names are unique.
 func (r *Recorder) unique(now time.Time) int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -23,8 +23,8 @@ const (
 	retryMax = 30 * time.Second
 )
 
-// Run sends events until ctx ends, then those that wait, for Options.FlushTimeout at most,
-// and returns nil. It is to be called once.
+// Run sends events until ctx ends, then the queued ones for at most Options.FlushTimeout, and
+// returns nil. Call it once.
 func (r *Recorder) Run(ctx context.Context) error {
 	unsent := r.sendAll(ctx, true)
 	if r.options.FlushTimeout < 0 {
@@ -38,8 +38,8 @@ func (r *Recorder) Run(ctx context.Context) error {
 	return nil
 }
 
-// sendAll sends what waits, and what comes if wait is set, until ctx ends. It returns the
-// event that could not be sent until then.
+// sendAll sends queued events and, if wait is set, new ones as they come, until ctx ends. It
+// returns an event that it could not send before that.
 func (r *Recorder) sendAll(ctx context.Context, wait bool) (unsent *record.EventCorrelateResult) {
 	for ctx.Err() == nil {
 		event, dropped := r.queue.pop()
@@ -63,8 +63,7 @@ func (r *Recorder) sendAll(ctx context.Context, wait bool) (unsent *record.Event
 	return nil
 }
 
-// correlate makes one event of those that are alike. It returns nil if there is nothing to
-// be sent.
+// correlate merges similar events into one. It returns nil if there is nothing to send.
 func (r *Recorder) correlate(event *v1.Event) *record.EventCorrelateResult {
 	result, err := r.correlator.EventCorrelate(event)
 	switch {
@@ -77,7 +76,7 @@ func (r *Recorder) correlate(event *v1.Event) *record.EventCorrelateResult {
 	return result
 }
 
-// send writes one event, however long that takes. It is false if ctx ended before.
+// send writes one event, however long that takes. It returns false if ctx ends first.
 func (r *Recorder) send(ctx context.Context, result *record.EventCorrelateResult) bool {
 	log := r.options.Logger.WithValues("object", objectOf(result.Event), "reason", result.Event.Reason)
 	for failures := 1; ; failures++ {
@@ -100,7 +99,7 @@ func (r *Recorder) send(ctx context.Context, result *record.EventCorrelateResult
 	}
 }
 
-// write makes an event, or raises the count of one that is there.
+// write creates an event, or increases the count of an existing one.
 func (r *Recorder) write(ctx context.Context, result *record.EventCorrelateResult) (*v1.Event, error) {
 	ctx, cancel := timing.WithTimeout(ctx, r.options.Clock, callTimeout)
 	defer cancel()
@@ -111,15 +110,15 @@ func (r *Recorder) write(ctx context.Context, result *record.EventCorrelateResul
 		if !apierrors.IsNotFound(err) {
 			return written, err
 		}
-		// Its time to live is over.
+		// The event has expired.
 	}
 	event = event.DeepCopy()
 	event.ResourceVersion = ""
 	return client.Create(ctx, event, metav1.CreateOptions{})
 }
 
-// retry decides whether an event that was not taken is sent again, and when: a server that
-// is away or busy may take it later, a refusal stays one.
+// retry decides whether a rejected event is sent again, and when: a server that is unavailable or
+// busy may accept it later, a refusal is final.
 func retry(err error, failures int) (pause time.Duration, again bool) {
 	var answered apierrors.APIStatus
 	if errors.As(err, &answered) && !transient(err) {
@@ -129,7 +128,7 @@ func retry(err error, failures int) (pause time.Duration, again bool) {
 	return max(backoff.Delay(retryMin, retryMax, failures), min(timing.Seconds(int64(seconds)), 10*time.Minute)), true
 }
 
-// transient reports whether an answer may be another one later. Unauthorized is: the
+// transient reports whether a retry may get a different answer. Unauthorized counts, because the
 // credentials of a node are renewed.
 func transient(err error) bool {
 	return apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) ||

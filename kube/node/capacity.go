@@ -11,8 +11,8 @@ import (
 	"github.com/podwright/podwright/cleanup/eviction"
 )
 
-// Allocatable returns what pods may have together, as the Node shows it (KN13). It reads files of
-// the machine, unless the options say what there is.
+// Allocatable returns what pods together may use, as the Node shows it (KN13). It reads files of
+// the machine, unless the options give the values.
 func (r *Registrar) Allocatable() v1.ResourceList {
 	return r.options.allocatable(r.options.capacity())
 }
@@ -29,7 +29,7 @@ func (o *Options) capacity() v1.ResourceList {
 	return list
 }
 
-// allocatable returns what of a capacity pods may have.
+// allocatable returns how much of a capacity pods may use.
 func (o *Options) allocatable(capacity v1.ResourceList) v1.ResourceList {
 	if o.Allocatable != nil {
 		return o.Allocatable()
@@ -37,8 +37,8 @@ func (o *Options) allocatable(capacity v1.ResourceList) v1.ResourceList {
 	return allocatable(capacity, o.Reserved, o.Eviction)
 }
 
-// allocatable is a capacity less what is reserved, and less what must be left for no pod to be
-// evicted at once. What the kernel keeps as huge pages is no other memory.
+// allocatable is a capacity less what is reserved, and less the hard eviction limits, so that pods that use all
+// of it are not evicted at once. Memory that the kernel keeps as huge pages is not available as other memory.
 func allocatable(capacity, reserved v1.ResourceList, limits []eviction.Threshold) v1.ResourceList {
 	left := capacity.DeepCopy()
 	take := func(name v1.ResourceName, amount resource.Quantity) {
@@ -84,8 +84,7 @@ func (o *Options) checkReserved() (problems []error) {
 	return problems
 }
 
-// machineCapacity is that of this machine, for 110 pods, which is as many as the kubelet
-// takes unless told otherwise.
+// machineCapacity returns the capacity of this machine, for 110 pods, the kubelet's default.
 func machineCapacity(dir string) v1.ResourceList {
 	list := v1.ResourceList{
 		v1.ResourceCPU:  *resource.NewQuantity(int64(cpus()), resource.DecimalSI),

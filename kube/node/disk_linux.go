@@ -2,7 +2,7 @@ package node
 
 import "syscall"
 
-// diskBytes is the size of the file system that has dir; 0: unknown.
+// diskBytes is the size of the file system that contains dir; 0 means unknown.
 func diskBytes(dir string) int64 {
 	var s syscall.Statfs_t
 	if dir == "" || syscall.Statfs(dir, &s) != nil {

@@ -11,13 +11,13 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// The bounds of what a Node shows of images, as the kubelet's.
+// Limits on the images that a Node shows, the kubelet's.
 const (
 	maxImages        = 50
 	maxNamesPerImage = 5
 )
 
-// facts are the fields of a Node's status that are the agent's, but for its conditions.
+// facts are the agent's fields of a Node's status, except the conditions.
 type facts struct {
 	Capacity, Allocatable v1.ResourceList
 	Addresses             []v1.NodeAddress
@@ -26,8 +26,8 @@ type facts struct {
 	Runtime               runtimeFacts
 }
 
-// runtimeFacts are those that only the runtime knows. They are read beside the writing of
-// statuses, because a runtime that does not answer must not delay these.
+// runtimeFacts are the facts that only the runtime knows. They are read separately from the writing
+// of statuses, which a runtime that does not answer must not delay.
 type runtimeFacts struct {
 	Known    bool
 	Version  string // such as containerd://2.1.4
@@ -36,7 +36,7 @@ type runtimeFacts struct {
 	Features *v1.NodeFeatures
 }
 
-// facts returns them as of now.
+// facts returns the current facts.
 func (r *Registrar) facts() facts {
 	o := &r.options
 	r.mu.Lock()
@@ -57,7 +57,7 @@ func (r *Registrar) facts() facts {
 	return f
 }
 
-// apply writes the facts into a status. What the runtime was never asked for stays.
+// apply writes the facts into a status. It keeps what the runtime was never asked for.
 func (f *facts) apply(s *v1.NodeStatus) {
 	runtime := s.NodeInfo.ContainerRuntimeVersion
 	s.Capacity, s.Allocatable = f.Capacity, f.Allocatable
@@ -77,7 +77,7 @@ func (f *facts) equal(other *facts) bool {
 	return other != nil && equality.Semantic.DeepEqual(f, other)
 }
 
-// readRuntime asks the runtime. What does not answer keeps what it said last.
+// readRuntime asks the runtime. For a call that fails, the last answer stays.
 func (r *Registrar) readRuntime(ctx context.Context, last runtimeFacts) runtimeFacts {
 	if rt := r.options.Runtime; rt != nil {
 		if version, err := rt.Version(ctx, "v1"); err == nil {
@@ -95,7 +95,7 @@ func (r *Registrar) readRuntime(ctx context.Context, last runtimeFacts) runtimeF
 	return last
 }
 
-// largest are the images that take the most room, with their names.
+// largest returns the images that take the most space, with their names.
 func largest(images []*runtimeapi.Image) []v1.ContainerImage {
 	images = slices.Clone(images)
 	slices.SortStableFunc(images, func(a, b *runtimeapi.Image) int {
@@ -112,7 +112,7 @@ func largest(images []*runtimeapi.Image) []v1.ContainerImage {
 	return shown
 }
 
-// handlers are what pods can name in a RuntimeClass, in the order of their names.
+// handlers returns what pods can name in a RuntimeClass, in the order of their names.
 func handlers(of []*runtimeapi.RuntimeHandler) []v1.NodeRuntimeHandler {
 	var shown []v1.NodeRuntimeHandler
 	for _, h := range of {

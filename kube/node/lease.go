@@ -13,12 +13,12 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// renewAttempts is how often one renewal is tried at once: the second try has a new
-// connection if the first one's did not answer.
+// renewAttempts is how often one renewal is tried without a pause: the second attempt uses a new
+// connection if the first one got no answer.
 const renewAttempts = 2
 
-// renew renews the lease for that long (KN6). There is none to renew while the agent is no
-// Node.
+// renew renews the lease for duration (KN6). There is none to renew while the agent is not
+// registered as a Node.
 func (r *Registrar) renew(ctx context.Context, duration time.Duration) error {
 	var err error
 	for range renewAttempts {
@@ -29,7 +29,7 @@ func (r *Registrar) renew(ctx context.Context, duration time.Duration) error {
 		if err = r.renewOnce(ctx, uid, duration); err == nil || ctx.Err() != nil {
 			return err
 		}
-		r.setLease(uid, nil) // read it again: another writer, or an outage in mid-write
+		r.setLease(uid, nil) // read it again: another writer, or an outage during the write
 	}
 	return fmt.Errorf("renew the lease of the Node %s: %w", r.options.Name, explained(err))
 }
@@ -58,8 +58,8 @@ func (r *Registrar) renewOnce(ctx context.Context, uid types.UID, duration time.
 	return nil
 }
 
-// createLease makes the first lease of a Node. One that went often went with its Node,
-// whose garbage it is.
+// createLease creates the first lease of a Node. A lease usually disappears because its Node did:
+// the garbage collector removes them together.
 func (r *Registrar) createLease(ctx context.Context, uid types.UID, duration time.Duration) error {
 	if gone, err := r.confirmGone(ctx); gone || err != nil {
 		return err
@@ -77,7 +77,7 @@ func (r *Registrar) createLease(ctx context.Context, uid types.UID, duration tim
 	return nil
 }
 
-// leaseFrom is the lease renewed now, owned by the Node, so that it goes with that.
+// leaseFrom returns the lease, renewed now and owned by the Node, so that it is deleted with the Node.
 func (r *Registrar) leaseFrom(known *coordinationv1.Lease, uid types.UID, duration time.Duration) *coordinationv1.Lease {
 	lease := known.DeepCopy()
 	lease.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: r.options.Name, UID: uid}}
@@ -95,7 +95,7 @@ func (r *Registrar) readLease(ctx context.Context) (lease *coordinationv1.Lease,
 	return lease, err
 }
 
-// setLease keeps the lease for the next renewal, if the agent still is that Node.
+// setLease keeps the lease for the next renewal, if the agent is still the same Node.
 func (r *Registrar) setLease(uid types.UID, lease *coordinationv1.Lease) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 
 func cpus() int { return goruntime.NumCPU() }
 
-// memoryBytes is the machine's memory; 0: unknown.
+// memoryBytes is the machine's memory; 0 means unknown.
 func memoryBytes(root string) int64 {
 	content, _ := os.ReadFile(filepath.Join(root, "proc/meminfo"))
 	fields := strings.Fields(valueOf(content, "MemTotal:"))
@@ -27,7 +27,7 @@ func memoryBytes(root string) int64 {
 	return kib << 10
 }
 
-// hugePages are the bytes that the machine keeps as huge pages of each size its kernel has.
+// hugePages returns the bytes that the machine keeps as huge pages, for each size that its kernel has.
 func hugePages(root string) v1.ResourceList {
 	list := v1.ResourceList{}
 	files, _ := filepath.Glob(filepath.Join(root, "sys/kernel/mm/hugepages/hugepages-*kB/nr_hugepages"))
@@ -45,8 +45,7 @@ func hugePages(root string) v1.ResourceList {
 	return list
 }
 
-// examineMachine finds out what machine this is, from the files below root. What cannot
-// be read stays empty.
+// examineMachine examines this machine, from the files below root. What cannot be read stays empty.
 func examineMachine(root string) v1.NodeSystemInfo {
 	read := func(name string) []byte {
 		content, _ := os.ReadFile(filepath.Join(root, name))
@@ -74,12 +73,12 @@ func examineMachine(root string) v1.NodeSystemInfo {
 		KubeletVersion: version,
 	}
 	if info.SystemUUID == "" {
-		info.SystemUUID = info.MachineID // as on machines without firmware tables
+		info.SystemUUID = info.MachineID // for machines without firmware tables
 	}
 	return info
 }
 
-// valueOf is the rest of the first line that begins with key.
+// valueOf returns the rest of the first line that begins with key.
 func valueOf(content []byte, key string) string {
 	for lines := bufio.NewScanner(bytes.NewReader(content)); lines.Scan(); {
 		if value, ok := strings.CutPrefix(lines.Text(), key); ok {

@@ -33,68 +33,68 @@ type Images interface {
 	ListImages(ctx context.Context, filter *runtimeapi.ImageFilter) ([]*runtimeapi.Image, error)
 }
 
-// Policy says what follows when the Node was deleted (KN7).
+// Policy says what happens after the Node was deleted (KN7).
 type Policy string
 
 const (
-	// Rejoin registers the Node again, and no container restarts. It is the default.
+	// Rejoin registers the Node again; no container restarts. It is the default.
 	Rejoin Policy = ""
-	// Leave closes [Registrar.Gone] and registers no more. What to do then, such as
-	// draining the engine or ending the program, is the embedder's.
+	// Leave closes [Registrar.Gone] and does not register again. The embedder decides what to do
+	// then, such as draining the engine or ending the program.
 	Leave Policy = "Leave"
 )
 
 // Options configures [New]. Name and Client are required.
 type Options struct {
-	// Name of the Node: a DNS subdomain, and for an API server with the admission plugin
-	// NodeRestriction that of the agent's certificate (system:node:NAME).
+	// Name is the name of the Node: a DNS subdomain and, for an API server with the admission
+	// plugin NodeRestriction, the name in the agent's certificate (system:node:NAME).
 	Name string
 	// Client talks to the API server.
 	Client kubernetes.Interface
-	// Leases renews the lease. A client with a limiter of its own keeps the node alive while
-	// others use up that of Client (KT7). Nil: Client.
+	// Leases renews the lease. A client with its own rate limiter keeps the node alive while other
+	// calls use up that of Client (KT7). Nil means Client.
 	Leases coordinationclient.LeasesGetter
-	// Reconnect closes the connections of the clients, so that the next call makes a
-	// new one: it is called after a call that did not answer within its time (KN9). It is
-	// called from several goroutines. Nil: nothing is done.
+	// Reconnect closes the connections of the clients, so that the next call opens a new one. It is
+	// called after a call that did not answer in time (KN9), from several goroutines. Nil means
+	// that nothing is done.
 	Reconnect func()
 
-	// Labels are set when registering, also on a Node that exists; those of name, operating
+	// Labels are set at registration, even on an existing Node; the labels for name, operating
 	// system and architecture are always set. Other labels of a Node stay.
 	Labels map[string]string
-	// Taints are given to a Node that is created. One that exists keeps its own.
+	// Taints are set on a Node that is created. An existing one keeps its own.
 	Taints []v1.Taint
 
 	// Addresses returns the node's addresses. It is called at least every 10 s while
-	// [Registrar.Run] runs; it must be quick. Nil, or no address: the host name alone (KN11).
+	// [Registrar.Run] runs, and must be quick. Nil, or no address, means only the host name (KN11).
 	Addresses func() []v1.NodeAddress
-	// RootDir is the engine's folder. The size of its file system is the node's capacity of
-	// ephemeral storage; without it no pod that requests some is scheduled here. Empty: none is shown.
+	// RootDir is the engine's folder. The size of its file system is the node's capacity of ephemeral
+	// storage, without which no pod that requests some is scheduled here. Empty means that none is shown.
 	RootDir string
-	// MaxPods is how many pods the node says it takes. 0: 110.
+	// MaxPods is how many pods the node accepts. 0 means 110.
 	MaxPods int
-	// Capacity and Allocatable return what the node has, and what of it pods may have
-	// together; called as Addresses is. Nil Capacity: CPU, memory and huge pages of this machine,
-	// the disk of RootDir, and MaxPods. Nil Allocatable: the capacity less Reserved and
-	// the hard limits of Eviction (KN13).
+	// Capacity and Allocatable return what the node has, and how much of it pods together may use;
+	// they are called like Addresses. Nil Capacity means this machine's CPU, memory and huge pages,
+	// the disk of RootDir, and MaxPods. Nil Allocatable means the capacity less Reserved and the
+	// hard limits of Eviction (KN13).
 	Capacity, Allocatable func() v1.ResourceList
-	// Reserved is what the system and the agent need. It is accounted for, not enforced.
+	// Reserved is what the system and the agent need. It is subtracted, but not enforced.
 	Reserved v1.ResourceList
-	// Eviction are the limits at which pods are evicted.
+	// Eviction is the list of limits at which pods are evicted.
 	Eviction []eviction.Threshold
-	// Runtime and Images say what the runtime is and has. Nil: unknown.
+	// Runtime and Images tell what the runtime is and has. Nil means unknown.
 	Runtime Runtime
 	Images  Images
-	// Info overrides what is found out about the machine; a field that is empty is found
-	// out. KubeletVersion is the version of Kubernetes whose API this module is made for,
-	// marked as ours, unless set.
+	// Info overrides what is detected about the machine; its empty fields are detected.
+	// KubeletVersion defaults to the version of Kubernetes whose API this module is built for,
+	// marked as ours.
 	Info v1.NodeSystemInfo
-	// Port is that of the agent's own HTTPS server. 0: there is none.
+	// Port is the port of the agent's own HTTPS server. 0 means none.
 	Port int32
 
-	// WhenGone says what follows when the Node was deleted.
+	// WhenGone says what happens after the Node was deleted.
 	WhenGone Policy
-	// Skew compares the clocks of this machine and of the API server. Nil: nothing does.
+	// Skew compares the clocks of this machine and of the API server. Nil means no comparison.
 	Skew *Skew
 
 	// Clock is the agent's time. Nil means the real clock.
@@ -103,11 +103,11 @@ type Options struct {
 	Logger logr.Logger
 	// Events receives events about the node. Nil drops them.
 	Events EventRecorder
-	// Meter makes the instruments. Nil: no metrics.
+	// Meter makes the instruments. Nil means no metrics.
 	Meter metric.Meter
 }
 
-// version is what nodes show as that of their kubelet.
+// version is what nodes show as their kubelet's version.
 const version = "v1.37.2+podwright"
 
 func (o *Options) complete() error {

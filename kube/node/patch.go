@@ -12,9 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 )
 
-// mergeConditions are those of the Node with ours written over them. One whose status is
-// that of the Node keeps the Node's transition time, which is older than this process
-// (KN5).
+// mergeConditions returns the Node's conditions, overwritten with ours. One whose status equals the
+// Node's keeps the Node's transition time, which is older than this process (KN5).
 func mergeConditions(had, ours []v1.NodeCondition) []v1.NodeCondition {
 	merged := slices.Clone(had)
 	for _, c := range ours {
@@ -31,13 +30,13 @@ func mergeConditions(had, ours []v1.NodeCondition) []v1.NodeCondition {
 	return merged
 }
 
-// statusPatch is a strategic merge patch of what differs, for the Node of that UID.
-// Addresses are replaced as a whole: the patch would merge them by their type, of which
-// there can be several.
+// statusPatch returns a strategic merge patch of what differs, for the Node with this UID.
+// Addresses are replaced as a whole, because the patch would merge them by type, and a type can
+// occur several times.
 func statusPatch(uid types.UID, had, want *v1.NodeStatus) ([]byte, error) {
 	before, after := had.DeepCopy(), want.DeepCopy()
 	before.Addresses, after.Addresses = nil, nil
-	// Written times have whole seconds; others would differ each time.
+	// Times are written in whole seconds; fractions would differ each time.
 	for i := range after.Conditions {
 		c := &after.Conditions[i]
 		c.LastHeartbeatTime, c.LastTransitionTime = wholeSeconds(c.LastHeartbeatTime), wholeSeconds(c.LastTransitionTime)

@@ -12,11 +12,10 @@ import (
 	"github.com/podwright/podwright/syncloop/nodehooks"
 )
 
-// freshFrom is the attempt of one status from which on nothing of a former connection is
-// trusted.
+// freshFrom is the attempt for one status from which on existing connections are not trusted.
 const freshFrom = 2
 
-// publish tells how the node is (KN3, KN4).
+// publish publishes the node's status (KN3, KN4).
 func (r *Registrar) publish(ctx context.Context, s nodehooks.Status) error {
 	if r.hasLeft() {
 		return nil
@@ -63,8 +62,8 @@ func (r *Registrar) publishOnce(ctx context.Context, s nodehooks.Status) error {
 	return nil
 }
 
-// base is the Node that the patch starts from: the watched one on the first attempt, which
-// saves a request, and one read now on the others.
+// base is the Node that the patch starts from: the watched one on the first attempt, which saves a
+// request; on later attempts one that is read now.
 func (r *Registrar) base(ctx context.Context, uid types.UID, attempt int) (*v1.Node, error) {
 	if watched := r.Object(); attempt == 0 && watched != nil && watched.UID == uid {
 		return watched, nil
@@ -76,8 +75,8 @@ func (r *Registrar) base(ctx context.Context, uid types.UID, attempt int) (*v1.N
 	return node, err
 }
 
-// orGone turns an error that may mean a deleted Node into ErrNodeGone if it is so (KN7). A
-// patch with the UID of another Node is a conflict, or invalid.
+// orGone turns an error that may mean a deleted Node into ErrNodeGone if the Node is gone (KN7). A
+// patch with the UID of another Node fails as a conflict, or as invalid.
 func (r *Registrar) orGone(ctx context.Context, err error) error {
 	if !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && !apierrors.IsInvalid(err) {
 		return err

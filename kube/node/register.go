@@ -15,7 +15,7 @@ import (
 	"github.com/podwright/podwright/internal/timing"
 )
 
-// register makes the agent a Node: a new one, or the one of its name (KN1).
+// register makes the agent a Node: a new one, or the existing one of its name (KN1).
 func (r *Registrar) register(ctx context.Context) error {
 	if r.hasLeft() {
 		return nil
@@ -38,7 +38,7 @@ func (r *Registrar) register(ctx context.Context) error {
 	select {
 	case <-r.first:
 	default:
-		// The pods that follow are judged by it: its labels must be known before its watch has begun.
+		// Admission of the pods that follow uses the Node's labels, which must be known before its watch has begun.
 		if err := r.store.Add(node); err != nil {
 			return err
 		}
@@ -47,7 +47,7 @@ func (r *Registrar) register(ctx context.Context) error {
 	return nil
 }
 
-// initial is the Node as it is created. Its conditions follow with the first status.
+// initial is the Node as it is created. Its conditions come with the first status.
 func (r *Registrar) initial() *v1.Node {
 	node := &v1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: r.options.Name, Labels: map[string]string{}},
@@ -62,7 +62,7 @@ func (r *Registrar) initial() *v1.Node {
 	return node
 }
 
-// adopt takes over the Node that exists, unless another machine is that.
+// adopt takes over the existing Node, unless it is another machine's.
 func (r *Registrar) adopt(ctx context.Context, want *v1.Node) (*v1.Node, error) {
 	node, err := r.get(ctx)
 	if err != nil {
@@ -91,8 +91,8 @@ func (r *Registrar) adopt(ctx context.Context, want *v1.Node) (*v1.Node, error) 
 	return node, err
 }
 
-// taken returns why the Node is not this machine's to take: it shows another machine, and
-// that one has renewed its lease lately.
+// taken returns an error if this machine must not take the Node: it shows another machine, which
+// has renewed its lease recently.
 func (r *Registrar) taken(ctx context.Context, node *v1.Node) error {
 	theirs := node.Status.NodeInfo
 	if !differ(theirs.MachineID, r.machine.MachineID) && !differ(theirs.SystemUUID, r.machine.SystemUUID) {
@@ -117,8 +117,7 @@ func (r *Registrar) taken(ctx context.Context, node *v1.Node) error {
 		ErrTaken, theirs.MachineID, theirs.SystemUUID, age.Round(time.Second), r.machine.MachineID, r.machine.SystemUUID)
 }
 
-// differ reports whether two IDs are those of different machines. An unknown one is no
-// evidence.
+// differ reports whether two IDs belong to different machines. An unknown one proves nothing.
 func differ(a, b string) bool { return a != "" && b != "" && a != b }
 
 // explained adds to an error of the API server what the operator can do.

@@ -27,16 +27,16 @@ const (
 	callLimit  = 10 * time.Second // a call that takes longer has a dead connection (KN9)
 )
 
-// ErrTaken, wrapped in the error of the hook Register: another machine is the Node of that
-// name. The engine repeats the hook, so the agent takes over once that machine's lease has
-// run out.
+// ErrTaken, wrapped in the error of the hook Register, says that another machine is the Node of
+// that name. The engine repeats the hook, so the agent takes over once that machine's lease has
+// expired.
 var ErrTaken = errors.New("another machine is this Node")
 
 // Registrar registers a Node, publishes its status and renews its lease. Make one with
 // [New]. All methods are safe for concurrent use.
 type Registrar struct {
 	options Options
-	// machine is what was found out about this machine.
+	// machine is what was detected about this machine.
 	machine v1.NodeSystemInfo
 	changed chan struct{}
 	gone    chan struct{}
@@ -46,16 +46,16 @@ type Registrar struct {
 	calls   *foreign.Calls
 
 	mu sync.Mutex
-	// uid is that of the Node which the agent is; empty while it is not registered.
+	// uid is the UID of the agent's Node, empty while it is not registered.
 	uid  types.UID
 	left bool
-	// runtime is what was last read of the runtime, published what was last told.
+	// runtime is what was last read from the runtime, published what was last published.
 	runtime   runtimeFacts
 	published *facts
 	lease     *coordinationv1.Lease
 }
 
-// New checks the options. It makes no call. The error joins every problem of the options.
+// New checks the options. It makes no call. The error joins all problems of the options.
 func New(options Options) (*Registrar, error) {
 	if err := options.complete(); err != nil {
 		return nil, fmt.Errorf("kube/node: %w", err)
@@ -70,29 +70,29 @@ func New(options Options) (*Registrar, error) {
 	return r, set.Err()
 }
 
-// Hooks returns what the engine is to call, as its Config.NodeHooks.
+// Hooks returns the hooks for the engine's Config.NodeHooks.
 func (r *Registrar) Hooks() nodehooks.Hooks {
 	return nodehooks.Hooks{
 		Register: r.register, PublishStatus: r.publish, RenewLease: r.renew, Changed: r.changed,
 	}
 }
 
-// Registered is closed once the agent is registered for the first time. A source of pods
-// starts then: before it, the API server lets the agent read none (KS2).
+// Registered is closed once the agent has registered for the first time. Only then should a source
+// of pods start: before that, the API server lets the agent read none (KS2).
 func (r *Registrar) Registered() <-chan struct{} { return r.first }
 
-// Gone is closed when the Node was deleted and the policy is to [Leave].
+// Gone is closed when the Node was deleted and the policy is [Leave].
 func (r *Registrar) Gone() <-chan struct{} { return r.gone }
 
-// UID returns that of the Node which the agent is; empty while it is not registered.
-// Mirror pods are owned by it (KT9).
+// UID returns the UID of the agent's Node, empty while it is not registered. Mirror pods are owned
+// by that Node (KT9).
 func (r *Registrar) UID() types.UID {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.uid
 }
 
-// Object returns the Node as last watched, nil before that. It is shared: read it only.
+// Object returns the Node as last watched, nil before that. It is shared: only read it.
 func (r *Registrar) Object() *v1.Node {
 	object, found, err := r.store.GetByKey(r.options.Name)
 	if err != nil || !found {
@@ -101,16 +101,16 @@ func (r *Registrar) Object() *v1.Node {
 	return object.(*v1.Node)
 }
 
-// signal has the engine publish the status soon. It does not block.
+// signal makes the engine publish the status soon. It does not block.
 func (r *Registrar) signal() {
 	select {
 	case r.changed <- struct{}{}:
-	default: // it is about to be published
+	default: // already signaled
 	}
 }
 
-// within bounds a call to the API server. After one that did not end by itself the next
-// gets a new connection (KN9).
+// within bounds a call to the API server. After a call that did not end in time, the next one gets
+// a new connection (KN9).
 func (r *Registrar) within(ctx context.Context, call func(ctx context.Context) error) error {
 	limited, cancel := timing.WithTimeout(ctx, r.options.Clock, callLimit)
 	defer cancel()
@@ -131,8 +131,8 @@ func (r *Registrar) get(ctx context.Context) (node *v1.Node, err error) {
 	return node, err
 }
 
-// confirmGone reads whether the Node that the agent is still exists, and notes it if not.
-// An API server that does not answer says nothing.
+// confirmGone reads whether the agent's Node still exists, and records it if it does not. An API
+// server that does not answer proves nothing.
 func (r *Registrar) confirmGone(ctx context.Context) (bool, error) {
 	uid := r.UID()
 	if uid == "" {
@@ -168,7 +168,7 @@ func (r *Registrar) noteGone(uid types.UID) {
 	r.signal()
 }
 
-// hasLeft reports whether the agent registers no more.
+// hasLeft reports whether the agent has stopped registering.
 func (r *Registrar) hasLeft() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -20,8 +20,8 @@ import (
 	"github.com/podwright/podwright/kube/internal/reflection"
 )
 
-// Run watches the Node, and looks at the machine and the runtime every 10 s, until ctx
-// ends. It returns when all it started has ended. It is called once.
+// Run watches the Node, and looks at the machine and the runtime every 10 s, until ctx ends. It
+// returns when everything it started has ended. Call it once.
 func (r *Registrar) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -34,7 +34,7 @@ func (r *Registrar) Run(ctx context.Context) error {
 	}
 }
 
-// look reads the runtime, and has the status published if it differs from what was.
+// look reads the runtime, and has the status published if it differs from the last one.
 func (r *Registrar) look(ctx context.Context) {
 	r.mu.Lock()
 	last := r.runtime
@@ -61,8 +61,7 @@ func (r *Registrar) look(ctx context.Context) {
 	}
 }
 
-// compareClocks tells when the clocks begin or cease to differ (KN10). Nothing else
-// follows from it.
+// compareClocks reports when the clocks begin or cease to differ (KN10). It has no other effect.
 func (r *Registrar) compareClocks(ctx context.Context) {
 	if r.options.Skew == nil {
 		return
@@ -85,10 +84,10 @@ func (r *Registrar) compareClocks(ctx context.Context) {
 	r.options.Events.Eventf(podinfo.NodeReference(r.options.Name), v1.EventTypeWarning, "ClockSkew", "%s", message)
 }
 
-// watch keeps the store at the newest Node of the name.
+// watch keeps the store up to date with the Node of the name.
 func (r *Registrar) watch(ctx context.Context) {
 	select {
-	case <-r.first: // NodeRestriction lets an agent read its own Node alone
+	case <-r.first: // NodeRestriction lets an agent read only its own Node
 	case <-ctx.Done():
 		return
 	}
@@ -105,14 +104,14 @@ func (r *Registrar) watch(ctx context.Context) {
 		},
 		Store: watched{r.store, func() {
 			if gone, err := r.confirmGone(ctx); err != nil || gone {
-				r.signal() // if it could not be read now, the next status tells
+				r.signal() // if it could not be read now, the next status will tell
 			}
 		}},
 		Clock: r.options.Clock, Logger: r.options.Logger,
 	}.Run(ctx)
 }
 
-// watched is a store that tells of a Node that goes.
+// watched is a store that reports a deleted Node.
 type watched struct {
 	cache.Store
 	gone func()

@@ -11,25 +11,25 @@ import (
 // skewLimit is how far apart clocks may be (KN10).
 const skewLimit = 10 * time.Second
 
-// Skew compares this machine's clock with that of the API server, by the Date of its
-// answers. Wrap the transport of the clients with [Skew.Wrap] and give it to [New]. The
-// zero value is ready for use, all methods are safe for concurrent use.
+// Skew compares this machine's clock with the API server's, using the Date header of its answers.
+// Wrap the transport of the clients with [Skew.Wrap] and pass the Skew to [New]. The zero value is
+// ready to use, and all methods are safe for concurrent use.
 type Skew struct {
 	// Clock is this machine's time. Nil means the real clock.
 	Clock clock.PassiveClock
 
 	mu  sync.Mutex
 	off time.Duration
-	// told is whether the clocks were last said to differ.
+	// told says whether the clocks were last reported to differ.
 	told bool
 }
 
-// Wrap returns a transport that reads the answers of the one given. It is a
+// Wrap returns a transport that reads the answers of inner. It is a
 // k8s.io/client-go/transport.WrapperFunc.
 func (s *Skew) Wrap(inner http.RoundTripper) http.RoundTripper { return &skewed{s, inner} }
 
-// Off returns how far the API server's clock is ahead of this machine's; negative if it
-// is behind. 0 if that is too little to tell.
+// Off returns how far the API server's clock is ahead of this machine's; negative if it is behind,
+// 0 if the difference is too small to tell.
 func (s *Skew) Off() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,10 +62,10 @@ func (s *Skew) clock() clock.PassiveClock {
 	return s.Clock
 }
 
-// offset is how far a date that was written between sent and received is off for sure. The
-// date has whole seconds.
+// offset is the least by which a date that was written between sent and received is off. The date
+// has whole seconds.
 func offset(sent, received, date time.Time) time.Duration {
-	// Without their monotonic readings: what counts is what the wall clock shows.
+	// Without the monotonic readings: only the wall clock matters.
 	sent, received = sent.Round(0), received.Round(0)
 	switch {
 	case date.After(received):
@@ -82,8 +82,8 @@ func (s *Skew) note(off time.Duration) {
 	s.off = off
 }
 
-// turned returns the skew and whether it has crossed the limit since the last call; 0 if
-// it is within the limit.
+// turned returns the skew, 0 if it is within the limit, and whether it has crossed the limit since
+// the last call.
 func (s *Skew) turned() (off time.Duration, changed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

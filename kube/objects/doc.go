@@ -1,5 +1,5 @@
-// Package objects reads from an API server what pods refer to: config maps, secrets, services
-// and runtime classes.
+// Package objects reads the objects that pods refer to from an API server: config maps, secrets,
+// services and runtime classes.
 //
 //	pods ── Follow, Forget ──► Store ── one reflector per object ──► API server
 //	Engine ── GetConfigMap ──►   │  ◄── object, change ─────────────
@@ -8,26 +8,26 @@
 //	Engine ── Services ──────► Services ─────── one reflector ─────► API server
 //	       ── RuntimeClass ──► RuntimeClasses ─ one reflector ─────► API server
 //
-// A [Store] watches only objects that some pod refers to, each with one watch however many pods
-// there are, as the node authorizer of a cluster asks for. It is given to an engine as
-// Config.Pods.Objects: the engine calls its Run, and is told each object that changes, so that
-// the files of running pods follow within about a second. [Services] and [RuntimeClasses] list
-// everything of their kind; their program runs them beside the engine.
+// A [Store] watches only objects that some pod refers to, with one watch per object however many
+// pods there are, as a cluster's node authorizer requires. An engine gets it as
+// Config.Pods.Objects: the engine calls its Run, and is told of each object that changes, so the
+// files of running pods follow within about a second. [Services] and [RuntimeClasses] list
+// everything of their kind; the program runs them beside the engine.
 //
-// # When the API server is away
+// # When the API server is unavailable
 //
-// What was read stays as it was, and pods go on with it. An object that was never read is not
-// known: pods that need it wait, and their reason says what the API server said. Only its
-// statement that there is no such object counts as one, and only then is an optional reference
-// skipped.
+// What was read stays as it was, and pods keep using it. An object that was never read is unknown:
+// pods that need it wait, and their reason quotes the API server's error. An object counts as
+// missing only if the API server says that it does not exist, and only then is an optional
+// reference skipped.
 //
-// With a cache (package offline) what was read outlives the agent and the machine: it is given to pods until the
-// API server has answered about it.
+// With a cache (package offline), what was read outlives the agent and the machine: pods get it
+// until the API server has answered about the object.
 //
 // # Secrets
 //
-// The content of secrets is in memory, and in a cache if there is one, while a pod refers to them. It appears in no log
-// and no error.
+// The content of secrets is in memory, and in the cache if there is one, only while a pod refers to
+// them. It appears in no log and no error.
 //
-// Rules are those of docs/spec/kube.md, KO.
+// The rules are KO in docs/spec/kube.md.
 package objects

@@ -17,26 +17,26 @@ type entry struct {
 	object Object
 	users  map[types.UID]bool
 
-	// value is the *v1.ConfigMap or *v1.Secret, nil if there is none; known says that the API
-	// server said so at some time, and err what has failed since.
+	// value is the *v1.ConfigMap or *v1.Secret, nil if it does not exist; known says that the API
+	// server has answered at some time, and err is what has failed since.
 	value any
 	known bool
 	err   error
-	// told says that a reader was given err, so it wants to know when that is over.
+	// told says that a reader was given err, so it must be told when the object is known.
 	told bool
-	// answered is closed when value, known or err are the answer to askAgain.
+	// answered is closed when value, known or err answer the last askAgain.
 	answered chan struct{}
 
 	// certain says that an object that is not watched was read since the last askAgain.
 	certain bool
-	// asked counts calls of askAgain, so that an answer to an earlier one is noticed.
+	// asked counts calls of askAgain, to detect an answer to an earlier one.
 	asked int
-	// read is when the API server said so.
+	// read is when the API server last answered.
 	read time.Time
-	// reading is held by the one who reads, with a TTL.
+	// reading is held by the goroutine that reads the object, if there is a TTL.
 	reading chan struct{}
 
-	// cancel ends the watch, nil without one.
+	// cancel ends the watch; nil without one.
 	cancel context.CancelFunc
 }
 
@@ -44,11 +44,11 @@ func newEntry(o Object) *entry {
 	return &entry{object: o, users: map[types.UID]bool{}, answered: make(chan struct{}), reading: make(chan struct{}, 1)}
 }
 
-// recent is how old an answer may be for a new user: a crowd of pods needs one.
+// recent is how old an answer may be for a new user: many pods at once need only one.
 const recent = time.Second
 
-// askAgain says that a new user wants to know how the object is now: one that is not watched is read
-// again. Also an immutable one may have been replaced (KO7).
+// askAgain says that a new user needs the current state of the object: one that is not watched is
+// read again. Even an immutable one may have been replaced (KO7).
 func (e *entry) askAgain(now time.Time) {
 	if e.certain && now.Sub(e.read) < recent {
 		return
@@ -62,7 +62,7 @@ func (e *entry) askAgain(now time.Time) {
 	}
 }
 
-// wakeReaders lets waiting readers go.
+// wakeReaders wakes waiting readers.
 func (e *entry) wakeReaders() {
 	select {
 	case <-e.answered:
@@ -71,7 +71,7 @@ func (e *entry) wakeReaders() {
 	}
 }
 
-// set notes what the API server says, and reports whether pods should look.
+// set records the API server's answer, and reports whether pods should look again.
 func (e *entry) set(value any, now time.Time) (changed bool) {
 	changed = e.told || e.known && version(value) != version(e.value)
 	e.value, e.known, e.read, e.err, e.told = value, true, now, nil, false
@@ -79,13 +79,13 @@ func (e *entry) set(value any, now time.Time) (changed bool) {
 	return changed
 }
 
-// fail notes that the object could not be read.
+// fail records that the object could not be read.
 func (e *entry) fail(err error) {
 	e.err = err
 	e.wakeReaders()
 }
 
-// answer is what a reader gets: the value as it was known last, and an error only if it never was.
+// answer is what a reader gets: the last known value, and an error only if it never was known.
 func (e *entry) answer() (any, error) {
 	switch {
 	case !e.known:
@@ -117,7 +117,7 @@ func (e *entry) stop() {
 	e.wakeReaders()
 }
 
-// version tells contents apart; it is empty for no object.
+// version distinguishes contents; it is empty if there is no object.
 func version(value any) string {
 	if value == nil {
 		return ""
@@ -129,7 +129,7 @@ func version(value any) string {
 	return string(o.GetUID()) + "/" + o.GetResourceVersion()
 }
 
-// entryStore takes what a reflector reads about one object.
+// entryStore receives what a reflector reads about one object.
 type entryStore struct {
 	store *Store
 	entry *entry
@@ -159,7 +159,7 @@ func (s entryStore) Replace(list []any, _ string) error {
 	return nil
 }
 
-// Resync has nothing to do.
+// Resync does nothing.
 func (s entryStore) Resync() error { return nil }
 
 func (s entryStore) put(o any) error {
@@ -169,13 +169,13 @@ func (s entryStore) put(o any) error {
 	return nil
 }
 
-// means reports whether o is the object, whatever the server selects.
+// means reports whether o is the entry's object, whatever the server selects.
 func (s entryStore) means(o any) bool {
 	m, err := meta.Accessor(o)
 	return err == nil && m.GetName() == s.entry.object.Name && m.GetNamespace() == s.entry.object.Namespace
 }
 
-// set notes the object, and ends the watch of one that cannot change (KO3).
+// set records the object, and ends the watch of one that cannot change (KO3).
 func (s entryStore) set(value any) {
 	e, st := s.entry, s.store
 	if value != nil {
@@ -194,7 +194,7 @@ func (s entryStore) set(value any) {
 	}
 }
 
-// slim drops what no pod can see.
+// slim drops what pods cannot see.
 func slim(value any) {
 	if m, err := meta.Accessor(value); err == nil {
 		m.SetManagedFields(nil)

@@ -15,19 +15,19 @@ import (
 )
 
 const (
-	// patience is how long an API server is waited for while the cache has an answer.
+	// patience is how long to wait for the API server while the cache has an answer.
 	patience = 2 * time.Second
-	// absence is for how long one that has not answered is not asked first: a pod with many objects waits once.
+	// absence is for how long a server that did not answer is not asked first: a pod with many objects waits once.
 	absence = 10 * time.Second
 )
 
-// cached names what the cache has of an object.
+// cached names an object's entry in the cache.
 func cached(o Object) offline.Entry {
 	return offline.Entry{Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}
 }
 
-// get returns an object: as the API server has it, or, while that has not answered about it since the start, as the cache
-// has it (KO8).
+// get returns an object as the API server has it or, while the server has not answered about it
+// since the start, as the cache has it (KO8).
 func (s *Store) get(ctx context.Context, o Object) (any, error) {
 	kept, away := s.kept(o)
 	switch {
@@ -58,7 +58,7 @@ func (s *Store) get(ctx context.Context, o Object) (any, error) {
 	return s.lend(o, kept), nil
 }
 
-// kept returns what the cache has, nil once the API server has answered about the object, and whether that is away.
+// kept returns what the cache has, nil once the API server has answered, and whether the API server is away.
 func (s *Store) kept(o Object) (value any, away bool) {
 	if s.options.Cache == nil {
 		return nil, false
@@ -84,7 +84,7 @@ func (s *Store) kept(o Object) (value any, away bool) {
 	return nil, false
 }
 
-// lend notes which version a pod gets, so that it is told when the API server has another one.
+// lend records which version a pod gets, so that it is told when the API server has another one.
 func (s *Store) lend(o Object, value any) any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,8 +92,8 @@ func (s *Store) lend(o Object, value any) any {
 	return value
 }
 
-// keep has the cache hold what the API server says of an object, and reports whether pods got something else from the
-// cache before. s.mu must be held.
+// keep stores the API server's answer about an object in the cache, and reports whether pods got a
+// different one from the cache before. s.mu must be held.
 func (s *Store) keep(e *entry, value any) (differs bool) {
 	o := e.object
 	s.away = time.Time{}
@@ -109,7 +109,7 @@ func (s *Store) keep(e *entry, value any) (differs bool) {
 	return lent && had != version(value)
 }
 
-// essence is what pods see of an object, and what tells it from others of its name.
+// essence is what pods see of an object, and what distinguishes it from others of its name.
 func essence(value any) any {
 	meta := func(m metav1.ObjectMeta) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: m.Namespace, Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion}

@@ -9,17 +9,17 @@ import (
 	"github.com/podwright/podwright/kube/offline"
 )
 
-// kept is what a listing keeps for a restart without an API server: the objects of the namespaces that pods asked for,
-// an entry each. The zero value keeps nothing.
+// kept is what a listing keeps for a restart without an API server: the objects of the namespaces
+// that pods asked for, one entry per namespace. The zero value keeps nothing.
 type kept[T any] struct {
 	cache *offline.Cache
 	kind  string
 	slim  func(T) T
 	clock clock.Clock
-	// items by namespace and name, as they were before the start.
+	// items are indexed by namespace and name, as they were before the start.
 	items map[string]map[string]T
 	asked map[string]bool
-	// since is when the list was first wanted: by Run, or by a pod before.
+	// since is when the list was first needed, by Run or by a pod.
 	since time.Time
 }
 
@@ -37,7 +37,7 @@ func (l *listing[T]) recall(o ListOptions, kind string, slim func(T) T) {
 	}
 }
 
-// begin notes that the API server is waited for from now on, if it was not before.
+// begin starts the wait for the API server, unless it has started already.
 func (k *kept[T]) begin() {
 	if k.cache != nil && k.since.IsZero() {
 		k.since = k.clock.Now()
@@ -49,7 +49,7 @@ func (k *kept[T]) overdue() bool {
 	return k.cache != nil && k.clock.Since(k.since) >= patience
 }
 
-// ask notes that a pod needs a namespace. l.mu must be held.
+// ask records that a pod needs a namespace. l.mu must be held.
 func (l *listing[T]) ask(namespace string) {
 	if l.kept.cache == nil {
 		return
@@ -63,7 +63,7 @@ func (l *listing[T]) ask(namespace string) {
 	}
 }
 
-// keep has the cache hold a namespace that a pod needs as it is now. l.mu must be held.
+// keep stores the current state of a namespace that a pod needs in the cache. l.mu must be held.
 func (l *listing[T]) keep(namespace string) {
 	if l.kept.cache == nil || !l.kept.asked[namespace] || !l.synced {
 		return
@@ -73,7 +73,7 @@ func (l *listing[T]) keep(namespace string) {
 		slim[name] = l.kept.slim(item)
 	}
 	if slim == nil {
-		slim = map[string]T{} // it is known that there are none
+		slim = map[string]T{} // known to be empty
 	}
 	l.kept.cache.Put(offline.Entry{Kind: l.kept.kind, Namespace: namespace}, slim)
 	delete(l.kept.items, namespace)

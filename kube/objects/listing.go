@@ -19,16 +19,16 @@ import (
 type ListOptions struct {
 	// Client reads the list. Required.
 	Client kubernetes.Interface
-	// Changed is told what pods may wait for: each runtime class that comes or changes, and the
-	// services once they are known. It must not block. An engine's ObjectChanged fits. Nil: pods look
-	// again within 10 s.
+	// Changed is called with what pods may wait for: each runtime class that is added or changes,
+	// and the services once they are known. It must not block. An engine's ObjectChanged fits. Nil
+	// means that pods look again within 10 s.
 	Changed func(Object)
 	// Cache keeps what pods have asked for, for a restart without an API server (KO8): the services of their
-	// namespaces, as entries of the kind [offline.Services], or all runtime classes. Nil: nothing is kept.
+	// namespaces, as entries of the kind [offline.Services], or all runtime classes. Nil keeps nothing.
 	Cache *offline.Cache
-	// Clock is the time source. Nil: the real clock.
+	// Clock is the time source. Nil means the real clock.
 	Clock clock.Clock
-	// Logger receives what fails. Zero: silent.
+	// Logger receives failures. Zero means silent.
 	Logger logr.Logger
 }
 
@@ -47,20 +47,20 @@ func (o *ListOptions) complete() error {
 
 // listing has all objects of one kind.
 type listing[T any] struct {
-	// kind as an engine names it; whole says that it is told of the list, not of its items.
+	// kind is the engine's name for it; whole says that changes are reported for the list, not for its items.
 	kind    string
 	whole   bool
 	changed func(Object)
 
 	mu     sync.RWMutex
 	synced bool
-	// items by namespace and name.
+	// items are indexed by namespace and name.
 	items map[string]map[string]T
-	// err is the last failure, nil once a list came.
+	// err is the last failure, nil once a list was received.
 	err error
-	// turn has a token while Run goes on.
+	// turn has a token while Run runs.
 	turn chan struct{}
-	// kept has what is known of times before the start.
+	// kept has what was known before the start.
 	kept kept[T]
 }
 
@@ -70,7 +70,7 @@ func newListing[T any](kind string, whole bool, changed func(Object)) *listing[T
 	return &listing[T]{kind: kind, whole: whole, changed: changed, items: map[string]map[string]T{}, turn: make(chan struct{}, 1)}
 }
 
-// run reflects until ctx ends; a second one at a time is refused.
+// run reflects until ctx ends; a second concurrent run is refused.
 func (l *listing[T]) run(ctx context.Context, r reflection.Reflection) error {
 	select {
 	case l.turn <- struct{}{}:
@@ -129,7 +129,7 @@ func (l *listing[T]) Delete(o any) error {
 	return nil
 }
 
-// Replace takes a whole list. Pods are told of what they may have waited for.
+// Replace takes a whole list, and reports what pods may have waited for.
 func (l *listing[T]) Replace(list []any, _ string) error {
 	next := newListing[T](l.kind, true, nil)
 	var problems []error
@@ -160,7 +160,7 @@ func (l *listing[T]) Replace(list []any, _ string) error {
 	return errors.Join(problems...)
 }
 
-// Resync has nothing to do.
+// Resync does nothing.
 func (l *listing[T]) Resync() error { return nil }
 
 // in returns the objects of a namespace, and whether the list is known.
@@ -175,7 +175,7 @@ func (l *listing[T]) in(namespace string) ([]T, bool) {
 	return out, err == nil
 }
 
-// one returns an object, whether there is one, and why the list is not known.
+// one returns an object, whether it exists, and why the list is not known.
 func (l *listing[T]) one(namespace, name string) (item T, found bool, unknown error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -14,24 +14,23 @@ import (
 
 // Options configures a [Store].
 type Options struct {
-	// Client reads config maps and secrets. Required. As a node it may read those that its pods
-	// refer to.
+	// Client reads config maps and secrets. Required. A node may read those that its pods refer to.
 	Client kubernetes.Interface
-	// TTL reads objects when they are asked for and at least this long after they were last
-	// read, rather than watching them: changes arrive later, and an API server has fewer
-	// watches. 0: objects are watched.
+	// TTL means that objects are read on demand, when the last read is at least this long ago,
+	// instead of being watched: changes arrive later, and the API server has fewer watches. 0 means
+	// that objects are watched.
 	TTL time.Duration
-	// Pods names the pods that the node has, in whatever state. Once a minute the store
-	// forgets those it follows that are not among them. It must not block. Nil: only Forget
-	// does.
+	// Pods returns the pods that the node has, in whatever state. Once a minute the store forgets
+	// those it follows that are not among them. It must not block. Nil means that only Forget does
+	// that.
 	Pods func() []types.UID
-	// Cache keeps the objects that followed pods refer to, for a restart without an API server (KO8).
-	// Entries of kinds [offline.ConfigMap] and [offline.Secret] are the store's; their program has the cache Run, and Retain those that are InUse,
-	// once all pods were followed. Nil: nothing is kept.
+	// Cache keeps the objects that followed pods refer to, for a restart without an API server (KO8). Entries
+	// of kinds [offline.ConfigMap] and [offline.Secret] belong to the store; the program calls the cache's Run
+	// and, once all pods are followed, Retain with those that are InUse. Nil means that nothing is kept.
 	Cache *offline.Cache
-	// Clock is the time source. Nil: the real clock.
+	// Clock is the time source. Nil means the real clock.
 	Clock clock.Clock
-	// Logger receives what fails, never the content of an object. Zero: silent.
+	// Logger receives failures, never the content of an object. Zero means silent.
 	Logger logr.Logger
 }
 

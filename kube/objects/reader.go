@@ -21,8 +21,8 @@ import (
 // reader makes the requests of a store.
 type reader struct{ client kubernetes.Interface }
 
-// get reads one object. That it does not exist is an error for cri.IsNotFound, and only that
-// (KO6).
+// get reads one object. cri.IsNotFound is true for its error if, and only if, the object does not
+// exist (KO6).
 func (r reader) get(ctx context.Context, o Object) (any, error) {
 	var value any
 	var err error
@@ -44,10 +44,10 @@ func (r reader) get(ctx context.Context, o Object) (any, error) {
 	return value, nil
 }
 
-// silence is how long a watch may say nothing.
+// silence is how long a watch may send nothing.
 const silence = 10 * time.Minute
 
-// reflect keeps a store as the API server has one object, until ctx ends.
+// reflect keeps a store up to date with one object of the API server, until ctx ends.
 func (r reader) reflect(ctx context.Context, o Object, store cache.ReflectorStore, failed func(error), options Options) {
 	name := fields.OneTermEqualSelector(metav1.ObjectNameField, o.Name).String()
 	work := reflection.Reflection{

@@ -9,7 +9,7 @@ import (
 // Object names an object that pods refer to, as an engine does. Its fields:
 //
 //	Kind            string // ConfigMap, Secret, PersistentVolumeClaim, RuntimeClass or Service
-//	Namespace, Name string // a RuntimeClass has no namespace; a Service without a name: all of the namespace
+//	Namespace, Name string // a RuntimeClass has no namespace; a Service without a name means all of the namespace
 type Object = podinfo.Object
 
 const (

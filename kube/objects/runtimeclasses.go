@@ -15,9 +15,9 @@ import (
 	"github.com/podwright/podwright/runtime/pods"
 )
 
-// RuntimeClasses has the runtime classes of the cluster. It is given to an engine as
-// Config.Pods.RuntimeClasses: a pod whose class does not exist waits for it, one that runs lives
-// on when its class is deleted (KO11). All methods are safe for concurrent use.
+// RuntimeClasses has the runtime classes of the cluster. An engine gets it as
+// Config.Pods.RuntimeClasses: a pod whose class does not exist waits for it; a running pod
+// continues when its class is deleted (KO11). All methods are safe for concurrent use.
 type RuntimeClasses struct {
 	options ListOptions
 	list    *listing[*nodev1.RuntimeClass]
@@ -35,13 +35,13 @@ func NewRuntimeClasses(o ListOptions) (*RuntimeClasses, error) {
 	return r, nil
 }
 
-// slimClass is what pods need of a runtime class.
+// slimClass returns what pods need of a runtime class.
 func slimClass(c *nodev1.RuntimeClass) *nodev1.RuntimeClass {
 	return &nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: c.Name}, Handler: c.Handler, Overhead: c.Overhead}
 }
 
-// Run keeps the list up to date until ctx ends; a second one at a time is an error. When the
-// API server is away the list stays as it was.
+// Run keeps the list up to date until ctx ends; a second concurrent Run is an error. While the API
+// server is unavailable the list stays as it was.
 func (r *RuntimeClasses) Run(ctx context.Context) error {
 	classes := r.options.Client.NodeV1().RuntimeClasses()
 	return r.list.run(ctx, reflection.Reflection{
@@ -53,8 +53,8 @@ func (r *RuntimeClasses) Run(ctx context.Context) error {
 	})
 }
 
-// RuntimeClass returns the class of this name. That there is none is an error that matches
-// runtime.ErrNotFound; every other one means that the classes are not known yet.
+// RuntimeClass returns the class with this name. If it does not exist, the error matches
+// runtime.ErrNotFound; every other error means that the classes are not known yet.
 func (r *RuntimeClasses) RuntimeClass(name string) (pods.RuntimeClass, error) {
 	class, found, unknown := r.list.one("", name)
 	switch {

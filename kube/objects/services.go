@@ -15,11 +15,10 @@ import (
 	"github.com/podwright/podwright/runtime/pods"
 )
 
-// Services has the services of the cluster, whose addresses containers find in their
-// environments. It is given to an engine as Config.Pods.Services: until the first list has come,
-// pods of the API server wait, unless a cache has the services of their namespace, and static pods start
-// without (KO10). All methods are safe for
-// concurrent use.
+// Services has the services of the cluster, whose addresses containers find in their environments.
+// An engine gets it as Config.Pods.Services: until the first list has arrived, pods of the API
+// server wait, unless a cache has the services of their namespace, and static pods start without
+// them (KO10). All methods are safe for concurrent use.
 type Services struct {
 	options ListOptions
 	list    *listing[*v1.Service]
@@ -37,7 +36,7 @@ func NewServices(o ListOptions) (*Services, error) {
 	return s, nil
 }
 
-// slimService is what the environments of containers tell of a service.
+// slimService returns what the environments of containers contain of a service.
 func slimService(s *v1.Service) *v1.Service {
 	return &v1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name},
@@ -45,8 +44,8 @@ func slimService(s *v1.Service) *v1.Service {
 	}
 }
 
-// Run keeps the list up to date until ctx ends; a second one at a time is an error. When the
-// API server is away the list stays as it was.
+// Run keeps the list up to date until ctx ends; a second concurrent Run is an error. While the API
+// server is unavailable the list stays as it was.
 func (s *Services) Run(ctx context.Context) error {
 	core := s.options.Client.CoreV1()
 	return s.list.run(ctx, reflection.Reflection{

@@ -16,15 +16,15 @@ import (
 	"github.com/podwright/podwright/runtime/pods"
 )
 
-// forgetPeriod is how often pods that are gone are looked for. One that was followed since the
-// last look stays: it may not be known to the node yet.
+// forgetPeriod is how often the store looks for pods that are gone. A pod followed since the last
+// look stays: the node may not know it yet.
 const forgetPeriod = time.Minute
 
 // errRunning is the error of a second Run.
 var errRunning = errors.New("objects: already running")
 
 // Store has the config maps and secrets that pods refer to (KO1-KO7, KO9). It is an object getter
-// for an engine, and tells it what changes. All methods are safe for concurrent use.
+// for an engine, and tells the engine of changes. All methods are safe for concurrent use.
 type Store struct {
 	options Options
 	reader  reader
@@ -36,9 +36,9 @@ type Store struct {
 	running context.Context
 	changed func(Object)
 	watches sync.WaitGroup
-	// lent are the versions of what the cache had, as long as the API server has not answered about it.
+	// lent are the versions that pods got from the cache, as long as the API server has not answered about them.
 	lent map[Object]string
-	// away is until when what the cache has is given without asking the API server first.
+	// away is until when the cache is used without asking the API server first.
 	away time.Time
 }
 
@@ -47,7 +47,7 @@ type follower struct {
 	// version is the pod's resource version, empty if it has none.
 	version string
 	objects map[Object]bool
-	// late is true once a look for pods that are gone has seen it.
+	// late is true once a look for pods that are gone has seen the pod.
 	late bool
 }
 
@@ -56,7 +56,7 @@ var (
 	_ pods.ObjectWatcher = (*Store)(nil)
 )
 
-// New returns a store. It reads nothing before it is asked.
+// New returns a store. It reads nothing until it is asked.
 func New(o Options) (*Store, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
@@ -66,8 +66,8 @@ func New(o Options) (*Store, error) {
 	}, nil
 }
 
-// Follow keeps the objects that a pod refers to, until Forget. Call it before the pod is given to
-// an engine, and again with each version of the pod; a call too many does no harm. It does not block.
+// Follow keeps the objects that a pod refers to, until Forget. Call it before the pod is given to an
+// engine, and again with each version of the pod; repeated calls are harmless. It does not block.
 func (s *Store) Follow(pod *v1.Pod) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,8 +93,8 @@ func (s *Store) Follow(pod *v1.Pod) {
 	}
 }
 
-// Forget lets go of the objects of a pod that is gone. An object to which no other pod refers is no
-// longer watched, and its content is dropped. It does not block; unknown pods do no harm.
+// Forget releases the objects of a pod that is gone. An object that no other pod refers to is no
+// longer watched, and its content is dropped. It does not block; unknown pods are ignored.
 func (s *Store) Forget(uid types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,7 +124,7 @@ func (s *Store) use(o Object, uid types.UID) {
 	s.watch(e)
 }
 
-// release ends what use began. s.mu must be held.
+// release undoes use. s.mu must be held.
 func (s *Store) release(o Object, uid types.UID) {
 	e := s.entries[o]
 	if e == nil {
@@ -139,7 +139,7 @@ func (s *Store) release(o Object, uid types.UID) {
 	s.options.Cache.Remove(cached(o))
 }
 
-// InUse reports whether a pod that is followed refers to an object.
+// InUse reports whether a followed pod refers to an object.
 func (s *Store) InUse(o Object) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -166,9 +166,9 @@ func (s *Store) watch(e *entry) {
 }
 
 // Run keeps the objects up to date until ctx ends, and returns when all its watches have ended.
-// changed, which must not block, is told each object that changed, came or went; nil: nothing is
-// told. An engine that has the store as Config.Pods.Objects calls Run itself. A second Run at a
-// time is an error.
+// changed, which must not block, is called with each object that is added, changed or deleted; nil
+// is allowed. An engine that has the store as Config.Pods.Objects calls Run itself. A second
+// concurrent Run is an error.
 func (s *Store) Run(ctx context.Context, changed func(Object)) error {
 	if changed == nil {
 		changed = func(Object) {}
@@ -214,8 +214,8 @@ func (s *Store) forgetGone() {
 	}
 }
 
-// GetConfigMap returns a config map. It waits until the API server has said how it is; if that
-// cannot be asked, it returns what it said last, with a cache also before a restart, or the error.
+// GetConfigMap returns a config map. It waits for the API server's answer; if the server cannot be
+// asked, it returns the last answer, which with a cache may be from before a restart, or the error.
 func (s *Store) GetConfigMap(ctx context.Context, namespace, name string) (*v1.ConfigMap, error) {
 	return get[*v1.ConfigMap](ctx, s, Object{Kind: kindConfigMap, Namespace: namespace, Name: name})
 }
@@ -258,8 +258,8 @@ func (s *Store) ask(ctx context.Context, o Object) (any, error) {
 	return e.answer()
 }
 
-// getFresh returns an object that was read not longer ago than the TTL. If it cannot be read
-// again the last answer holds.
+// getFresh returns an object whose last read is not older than the TTL. If it cannot be read again,
+// the last answer stays valid.
 func (s *Store) getFresh(ctx context.Context, e *entry) (any, error) {
 	select {
 	case e.reading <- struct{}{}:
@@ -291,7 +291,7 @@ func (s *Store) getFresh(ctx context.Context, e *entry) (any, error) {
 	return e.answer()
 }
 
-// failed notes that an object could not be read.
+// failed records that an object could not be read.
 func (s *Store) failed(e *entry, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -301,7 +301,7 @@ func (s *Store) failed(e *entry, err error) {
 // unread describes a failure that says nothing about the object.
 func unread(err error) error {
 	if apierrors.IsNotFound(err) {
-		// The list has no such resource: an object may exist for all that.
+		// The API server does not know the resource; that says nothing about the object.
 		return fmt.Errorf("the API server has no list of it: %s", err.Error())
 	}
 	return err

@@ -23,16 +23,16 @@ type Cache struct {
 	options     Options
 	keys        seal.Keys
 	instruments instruments
-	// write is durable.Write, or that of a test.
+	// write is durable.Write, or a test's.
 	write func(root *os.Root, name string, data []byte) error
 
 	mu    sync.Mutex
 	files map[string]*file
-	// bytes are those of all files, as they are when what waits is written.
+	// bytes is the size of all files once everything pending is written.
 	bytes int64
 	// full says that an entry was left out because of MaxBytes, which is logged once.
 	full bool
-	// failing counts the files that could not be written at last; told says that this was logged.
+	// failing counts the files whose last write failed; told says that this was logged.
 	failing int
 	told    bool
 	running bool
@@ -42,25 +42,25 @@ type Cache struct {
 // file is the file of one entry. Cache.mu guards it.
 type file struct {
 	entry Entry
-	// readable says that entry is known, and that the file has it.
+	// readable says that entry is known, and that the file contains it.
 	readable bool
 	size     int64
 	sum      [sha256.Size]byte
-	// text waits to be written, nil if nothing does; removed says that the file is to go.
+	// text is waiting to be written, nil if nothing is; removed says that the file is to be removed.
 	text    []byte
 	removed bool
-	// pause has passed since the last failure by again.
+	// pause is the pause after the last failure; it ends at again.
 	pause time.Duration
 	again time.Time
-	// unwanted says that the last Retain did not want it.
+	// unwanted says that the last Retain did not want the entry.
 	unwanted bool
 }
 
-// waits reports whether there is something to be done on disk.
+// waits reports whether something is to be done on disk.
 func (f *file) waits() bool { return f.text != nil || f.removed }
 
-// Open reads what the folder has. A file that cannot be used is left out, and logged. An error means that the options are
-// wrong, or that another user could change the folder; a disk that is full, read-only or failing is none.
+// Open reads the entries in the folder. A file that cannot be used is skipped and logged. An error means that the
+// options are wrong, or that another user could change the folder; a full, read-only or failing disk is no error.
 func Open(o Options) (*Cache, error) {
 	keys, err := o.complete()
 	if err != nil {
@@ -84,7 +84,7 @@ func Open(o Options) (*Cache, error) {
 	return c, nil
 }
 
-// within does something in the folder, which is made if it is missing.
+// within calls do in the folder, which it creates if it is missing.
 func (c *Cache) within(do func(root *os.Root) error) error {
 	if err := durable.MakeFolder(c.options.Dir); err != nil {
 		return err
@@ -96,7 +96,7 @@ func (c *Cache) within(do func(root *os.Root) error) error {
 	return errors.Join(do(root), root.Close())
 }
 
-// namedAtMost is how many files that are left out are named in the log.
+// namedAtMost is how many skipped files are named in the log.
 const namedAtMost = 20
 
 // load reads all files.
@@ -126,14 +126,14 @@ func (c *Cache) load() error {
 	})
 }
 
-// loadFile notes one file. The error is why it is left out.
+// loadFile records one file. The error says why it is skipped.
 func (c *Cache) loadFile(root *os.Root, name string) error {
 	if !isFileName(name) {
 		return errForeign
 	}
 	data, err := read(root, name)
 	f := &file{size: int64(len(data))}
-	c.files[name] = f // one that is left out goes when no pod needs its entry, or is replaced
+	c.files[name] = f // a skipped one is removed when no pod needs its entry, or replaced
 	c.bytes += f.size
 	if err != nil {
 		return err
@@ -149,7 +149,7 @@ func (c *Cache) loadFile(root *os.Root, name string) error {
 	return nil
 }
 
-// read reads a file that may be none of ours, such as a pipe.
+// read reads a file that the cache may not have written, such as a pipe.
 func read(root *os.Root, name string) ([]byte, error) {
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -168,7 +168,7 @@ func read(root *os.Root, name string) ([]byte, error) {
 	return data, err
 }
 
-// Get reads an entry into value, as json.Unmarshal does, and reports whether it is there. It reads the disk.
+// Get reads an entry into value, as json.Unmarshal does, and reports whether it exists. It reads the disk.
 func (c *Cache) Get(e Entry, value any) bool {
 	if c == nil {
 		return false
@@ -217,8 +217,8 @@ func (c *Cache) Entries(kind string) (out []Entry) {
 	return out
 }
 
-// Put keeps a value as the JSON that it marshals to. It does not block: Run writes it. An equal value is not
-// written again. The value is not retained.
+// Put keeps a value as the JSON that it marshals to. It does not block: Run writes it. An equal
+// value is not written again. The value is not retained.
 func (c *Cache) Put(e Entry, value any) {
 	if c == nil {
 		return
@@ -230,7 +230,7 @@ func (c *Cache) Put(e Entry, value any) {
 	}
 	text, err := json.Marshal(document{e, raw})
 	if err != nil {
-		return // raw is JSON, and an entry is text
+		return // never fails: raw is JSON, and an entry is text
 	}
 	name, size, sum := e.fileName(), int64(len(text)+frameSize), sha256.Sum256(text)
 	c.mu.Lock()
@@ -253,7 +253,7 @@ func (c *Cache) Put(e Entry, value any) {
 	c.signal()
 }
 
-// leaveOut notes that an entry has no room. c.mu must be held.
+// leaveOut records that there is no room for an entry. c.mu must be held.
 func (c *Cache) leaveOut(e Entry, size int64) {
 	if !c.full {
 		c.options.Logger.Info("The offline cache is full; pods may have to wait for an API server after a restart",
@@ -262,7 +262,7 @@ func (c *Cache) leaveOut(e Entry, size int64) {
 	c.full = true
 }
 
-// Remove drops an entry. It does not block: Run removes the file. One that is not there does no harm.
+// Remove drops an entry. It does not block: Run removes the file. A missing entry is ignored.
 func (c *Cache) Remove(e Entry) {
 	if c == nil {
 		return
@@ -272,7 +272,7 @@ func (c *Cache) Remove(e Entry) {
 	c.remove(c.files[e.fileName()])
 }
 
-// remove drops a file, nil for none. c.mu must be held.
+// remove drops a file; nil is ignored. c.mu must be held.
 func (c *Cache) remove(f *file) {
 	if f == nil || f.removed {
 		return
@@ -283,14 +283,14 @@ func (c *Cache) remove(f *file) {
 	c.signal()
 }
 
-// Retain drops the entries that are not wanted now, and were not at the call before: what is put
-// between two calls stays. Files that cannot be used go in the same way. Call it once a minute or so, as
-// soon as it is known which pods there are.
+// Retain drops the entries that are not wanted now and were not wanted in the previous call: what
+// was put between two calls stays. Unusable files are removed in the same way. Call it about once a
+// minute, as soon as the pods are known.
 func (c *Cache) Retain(wanted func(Entry) bool) {
 	if c == nil {
 		return
 	}
-	unwanted := map[string]bool{} // as wanted may take locks under which this cache is called
+	unwanted := map[string]bool{} // collected first: wanted may take locks under which this cache is called
 	for name, e := range c.snapshot() {
 		if e == nil || !wanted(*e) {
 			unwanted[name] = true
@@ -310,7 +310,7 @@ func (c *Cache) Retain(wanted func(Entry) bool) {
 	}
 }
 
-// snapshot are the entries by file, nil for files that cannot be used.
+// snapshot returns the entries by file, nil for files that cannot be used.
 func (c *Cache) snapshot() map[string]*Entry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -329,6 +329,6 @@ func (c *Cache) snapshot() map[string]*Entry {
 func (c *Cache) signal() {
 	select {
 	case c.wake <- struct{}{}:
-	default: // it is awake
+	default: // already signaled
 	}
 }

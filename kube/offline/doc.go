@@ -1,26 +1,26 @@
-// Package offline keeps on disk what pods need of an API server, so that they start without it:
-// after a power cut on a site whose link is down, say.
+// Package offline keeps on disk what pods need from an API server, so that they start without it,
+// for example after a power cut on a site whose link is down.
 //
 //	objects, tokens ── Put, Remove ──► Cache ── Run: one file each, as a whole ──► folder, 0700
 //	                ◄── Get ─────────    ▲
-//	                                     └── Retain: what no pod needs goes
+//	                                    └── Retain: removes what no pod needs
 //
 // A [Cache] has entries: a config map, a secret, the services of a namespace, a pod's token. Packages
-// objects and tokens fill it with each answer of the API server, and take from it only what that has
-// not answered about since they began. It is opt-in, as it means that secrets are on disk.
+// objects and tokens fill it with each answer of the API server, and read from it only what the server
+// has not answered about since they started. It is opt-in, because it means that secrets are on disk.
 //
 // # Files
 //
-// Each entry is a file of mode 0600 that is replaced as a whole. With a [Key] it is sealed with
-// AES-256-GCM: what it holds, and the names of the objects, can neither be read nor changed, and no file stands for
-// another entry. Not covered: someone who can write to the folder can remove files, or put back an older one of the same
-// entry, as there is no counter outside the folder; numbers and sizes of files are seen.
+// Each entry is a file of mode 0600 that is replaced as a whole. With a [Key] it is sealed with AES-256-GCM:
+// its content and the names of objects can be neither read nor changed, and no file can pass for another entry.
+// Not covered: a user who can write to the folder can remove files, or restore an older file of the same entry,
+// because there is no counter outside the folder; the number and sizes of files are visible.
 //
-// # What goes wrong
+// # Failures
 //
-// A file that is cut short, changed, foreign, or sealed with another key is left out, and an error that
-// names it is logged: that entry is not there, and the API server is waited for. A file that cannot be written is
-// tried again for as long as its entry is needed; meanwhile the one before it stays. Nothing here ends the agent or a pod.
+// A file that is truncated, changed, foreign, or sealed with another key is skipped, and an error that names it is
+// logged: its entry is missing, and pods wait for the API server. A file that cannot be written is retried for as
+// long as its entry is needed; until then the previous one stays. No failure here ends the agent or a pod.
 //
-// Rules are those of docs/spec/kube.md, KO8.
+// The rules are KO8 in docs/spec/kube.md.
 package offline

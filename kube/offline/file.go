@@ -20,14 +20,14 @@ import (
 //	podwright-offline <version> <sha256 of the words before it and of the body>
 //	{"entry": {...}, "value": ...}
 //
-// Version 2 has the document sealed in the body. The name of the file follows from the entry, and is bound to what it
-// says, so that a file that was renamed is noticed.
+// In version 2 the body is the sealed document. The name of the file is derived from the entry, and
+// bound to the content, so that a renamed file is detected.
 const (
 	magic         = "podwright-offline"
 	plainVersion  = 1
 	sealedVersion = 2
 	extension     = ".kept"
-	// maxFile bounds a file: a config map has 1 MiB at most, a namespace may have thousands of services.
+	// maxFile bounds a file: a config map has at most 1 MiB, but a namespace may have thousands of services.
 	maxFile = 16 << 20
 	// frameSize bounds what the header and a seal add.
 	frameSize = 192
@@ -54,14 +54,14 @@ const (
 	ServiceAccount = "ServiceAccount"
 )
 
-// Entry names what is kept. Entries are equal if all fields are.
+// Entry identifies what is kept. Entries are equal if all fields are.
 type Entry struct {
-	// Kind tells what is kept, such as [Secret].
+	// Kind says what is kept, such as [Secret].
 	Kind string `json:"kind"`
-	// Namespace and Name are those of an object; for what a pod was given Name tells it from the pod's others.
+	// Namespace and Name are those of an object; of several things issued to a pod, Name distinguishes them.
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name,omitempty"`
-	// Pod is the UID of the pod that it was given to, empty for objects.
+	// Pod is the UID of the pod that it was issued to, empty for objects.
 	Pod types.UID `json:"pod,omitempty"`
 }
 
@@ -76,7 +76,7 @@ func (e Entry) String() string {
 	return e.Kind + " " + e.Namespace + "/" + e.Name
 }
 
-// fileName is that of the entry's file.
+// fileName returns the name of the entry's file.
 func (e Entry) fileName() string {
 	h := sha256.New()
 	for _, part := range []string{e.Kind, e.Namespace, e.Name, string(e.Pod)} {
@@ -85,13 +85,13 @@ func (e Entry) fileName() string {
 	return hex.EncodeToString(h.Sum(nil)[:16]) + extension
 }
 
-// isFileName reports whether a file may be one of a cache.
+// isFileName reports whether a file may belong to a cache.
 func isFileName(name string) bool {
 	raw, err := hex.DecodeString(strings.TrimSuffix(name, extension))
 	return err == nil && len(raw) == 16 && strings.HasSuffix(name, extension)
 }
 
-// document is what a file holds.
+// document is what a file contains.
 type document struct {
 	Entry Entry           `json:"entry"`
 	Value json.RawMessage `json:"value"`
@@ -112,7 +112,7 @@ func frame(version int, body []byte) []byte {
 	return append([]byte(title+" "+checksum(title, body)+"\n"), body...)
 }
 
-// checksum covers the version too: a damaged digit is no newer version.
+// checksum covers the version too, so that a damaged digit is not taken for a newer version.
 func checksum(title string, body []byte) string {
 	h := sha256.New()
 	h.Write([]byte(title))
@@ -120,8 +120,8 @@ func checksum(title string, body []byte) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// decode returns the document in the file of this name, and whether it is as [encode] would write it now. Errors
-// quote nothing of it.
+// decode returns the document in the file of this name, and whether [encode] would write the same
+// file now. Errors never quote it.
 func decode(keys seal.Keys, name string, data []byte) (text []byte, found document, current bool, err error) {
 	header, body, ok := bytes.Cut(data, []byte("\n"))
 	words := strings.Split(string(header), " ")

@@ -6,7 +6,7 @@ import (
 	"github.com/podwright/podwright/internal/instrument"
 )
 
-// instruments tell how a cache does.
+// instruments measure how a cache is doing.
 type instruments struct {
 	set                     *instrument.Set
 	failures                metric.Int64Counter
@@ -25,7 +25,7 @@ func newInstruments(meter metric.Meter) (instruments, error) {
 	return i, set.Err()
 }
 
-// export has the gauges read when metrics are, until withdraw is called.
+// export registers the gauges until withdraw is called.
 func (c *Cache) export() (withdraw func(), err error) {
 	return c.instruments.set.Export(func(o metric.Observer) {
 		c.mu.Lock()

@@ -19,8 +19,8 @@ const (
 	pauseMax = time.Minute
 )
 
-// Run writes what was put until ctx ends, and then once more what still waits. It returns when that is done. A second
-// Run at a time is an error.
+// Run writes pending entries until ctx ends, and then once more what is still pending. It returns
+// when that is done. A second concurrent Run is an error.
 func (c *Cache) Run(ctx context.Context) error {
 	if c == nil {
 		<-ctx.Done()
@@ -81,7 +81,7 @@ func (c *Cache) waitForWork(ctx context.Context) bool {
 	}
 }
 
-// nextTime is when the next file may be written, and whether one waits.
+// nextTime returns when the next file may be written, and whether one is pending.
 func (c *Cache) nextTime() (next time.Time, waiting bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -93,7 +93,7 @@ func (c *Cache) nextTime() (next time.Time, waiting bool) {
 	return next, waiting
 }
 
-// pass writes what is due. The last one writes what is not due too, and ends with the first failure.
+// pass writes what is due. The last pass also writes what is not due yet, and ends at the first failure.
 func (c *Cache) pass(ctx context.Context, last bool) {
 	for _, name := range c.due(last) {
 		if err := c.writeFile(ctx, name); err != nil && last {
@@ -102,7 +102,7 @@ func (c *Cache) pass(ctx context.Context, last bool) {
 	}
 }
 
-// due are the files on which there is something to do now.
+// due returns the files that can be written or removed now.
 func (c *Cache) due(all bool) (names []string) {
 	now := c.options.Clock.Now()
 	c.mu.Lock()
@@ -115,7 +115,7 @@ func (c *Cache) due(all bool) (names []string) {
 	return names
 }
 
-// writeFile does on disk what waits for one file. What is put meanwhile waits for the next pass.
+// writeFile writes or removes one file. What is put meanwhile waits for the next pass.
 func (c *Cache) writeFile(ctx context.Context, name string) error {
 	c.mu.Lock()
 	f := c.files[name]
@@ -149,7 +149,7 @@ func (c *Cache) writeFile(ctx context.Context, name string) error {
 	return nil
 }
 
-// noteFailure has a file tried again later. The first of several failures is logged. c.mu must be held.
+// noteFailure schedules another attempt for a file, and logs the first of several failures. c.mu must be held.
 func (c *Cache) noteFailure(ctx context.Context, f *file, name string, err error) {
 	if f.pause == 0 {
 		c.failing++
@@ -164,7 +164,7 @@ func (c *Cache) noteFailure(ctx context.Context, f *file, name string, err error
 	}
 }
 
-// noteRecovery notes that a file was written after failures. c.mu must be held.
+// noteRecovery records that a file was written after failures. c.mu must be held.
 func (c *Cache) noteRecovery(f *file) {
 	f.pause, f.again = 0, time.Time{}
 	if c.failing--; c.failing == 0 && c.told {

@@ -7,16 +7,16 @@
 //	       3 min of silence ───────┘            ▼
 //	                                         Lookup ──► statussink
 //
-// The reflector of client-go lists, watches and repeats. This package adds what it lacks:
+// The reflector of client-go lists, watches and retries. This package adds what it lacks:
 //
-//   - A watch that says nothing for 3 minutes, not even a bookmark, is not believed: the
-//     pods are listed again. That is how a watch looks whose API server was restored from
-//     a backup, and one whose connection died without a word.
-//   - The revision last seen is kept on disk. A list that is older, as after a restored
-//     backup, is refused for a minute, and then accepted with an event.
+//   - A watch that sends nothing for 3 minutes, not even a bookmark, is not trusted: the
+//     pods are listed again. A watch goes silent like this after the API server was restored
+//     from a backup, or after its connection died.
+//   - The newest revision seen is kept on disk. A list that is older, for example after a backup
+//     was restored, is refused for a minute, and then accepted with an event.
 //
-// Whatever fails, the set that was delivered last stays: no pod is removed because an API
-// server is away. Only a complete list, or an event, removes one.
+// Whatever fails, the last delivered set stays: no pod is removed because an API server is
+// unavailable. Only a complete list, or an event, removes one.
 //
-// Rules are those of docs/spec/kube.md, KS.
+// The rules are KS in docs/spec/kube.md.
 package podsource

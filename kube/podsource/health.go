@@ -8,7 +8,7 @@ import (
 	"github.com/podwright/podwright/syncloop"
 )
 
-// health is how recent reads of the API server went (KS11).
+// health records how recent reads of the API server went (KS11).
 type health struct {
 	clock clock.PassiveClock
 
@@ -22,14 +22,14 @@ func (h *health) read() syncloop.SourceHealth {
 	return h.now
 }
 
-// succeeded: the set is as the API server has it.
+// succeeded records that the set is as the API server has it.
 func (h *health) succeeded() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.now = syncloop.SourceHealth{LastSuccess: h.clock.Now()}
 }
 
-// refused notes why the newest attempt failed.
+// refused records why the latest attempt failed.
 func (h *health) refused(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -22,22 +22,22 @@ type Options struct {
 	NodeName string
 	// Client talks to the API server.
 	Client kubernetes.Interface
-	// Start is closed when the Node exists: before that the API server lets a node read
-	// no pods. Nil: there is nothing to wait for (KS2).
+	// Start is closed when the Node exists: before that, the API server lets a node read no pods.
+	// Nil means no wait (KS2).
 	Start <-chan struct{}
-	// RevisionFile is the absolute path of a file that keeps the revision last seen. Empty:
-	// a new process accepts whatever the API server says first (KS7).
+	// RevisionFile is the absolute path of a file that keeps the newest revision seen. Empty means
+	// that a new process accepts whatever the API server says first (KS7).
 	RevisionFile string
-	// Silence is how long a watch may say nothing before the pods are listed again. 0
-	// means 3 min, which is three times the pause between an API server's bookmarks (KS9).
+	// Silence is how long a watch may send nothing before the pods are listed again. 0 means 3 min,
+	// three times the interval between an API server's bookmarks (KS9).
 	Silence time.Duration
 
 	// Clock is the agent's time. Nil means the real clock.
 	Clock clock.WithTickerAndDelayedExecution
 	// Logger is silent if zero.
 	Logger logr.Logger
-	// Events receives the event of a list that is older than what was known. Nil drops it.
-	// It may be slow, or panic: no pod waits for it.
+	// Events receives the event about a list that is older than what was known. Nil drops it. It
+	// may be slow, or panic: no pod waits for it.
 	Events EventRecorder
 }
 

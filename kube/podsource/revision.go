@@ -20,14 +20,14 @@ import (
 // patience is how long lists older than what was known are refused (KS8).
 const patience = time.Minute
 
-// errOlder: a list is older than what this node has acted on already.
+// errOlder says that a list is older than what this node has already acted on.
 var errOlder = errors.New("the API server's list is older than what was known")
 
-// revision is the newest that was seen. Revisions of one API server can be compared as
-// numbers; one that is none is never older.
+// revision is the newest revision seen. Revisions of one API server can be compared as numbers; one
+// that is not a number never counts as older.
 type revision struct {
 	options Options
-	// moved has room for one: the newest revision is not on disk yet.
+	// moved has one slot, which is filled while the newest revision is not on disk yet.
 	moved chan struct{}
 
 	mu     sync.Mutex
@@ -36,7 +36,7 @@ type revision struct {
 	since time.Time
 }
 
-// loadRevision reads the file of the last run, if there is one.
+// loadRevision reads the previous run's file, if there is one.
 func loadRevision(o Options) (*revision, error) {
 	r := &revision{options: o, moved: make(chan struct{}, 1)}
 	if o.RevisionFile == "" {
@@ -55,7 +55,7 @@ func loadRevision(o Options) (*revision, error) {
 	return r, nil
 }
 
-// accept decides whether a list of that revision may become the set.
+// accept decides whether a list with that revision may become the set.
 func (r *revision) accept(of string) error {
 	listed, err := strconv.ParseUint(of, 10, 64)
 	if err != nil {
@@ -77,8 +77,8 @@ func (r *revision) accept(of string) error {
 	return nil
 }
 
-// judge advances to the revision of a list unless it is older than what is known. It
-// returns what was known, and since when the API server is behind it.
+// judge advances to the revision of a list, unless it is older than what is known. It returns what
+// was known, and since when the API server has been behind it.
 func (r *revision) judge(listed uint64) (known uint64, since time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -91,7 +91,7 @@ func (r *revision) judge(listed uint64) (known uint64, since time.Time) {
 	return known, r.since
 }
 
-// reached notes the revision of an event or bookmark.
+// reached records the revision of an event or bookmark.
 func (r *revision) reached(of string) {
 	if seen, err := strconv.ParseUint(of, 10, 64); err == nil {
 		r.mu.Lock()
@@ -107,13 +107,13 @@ func (r *revision) advance(to uint64) {
 	r.newest, r.since = to, time.Time{}
 	select {
 	case r.moved <- struct{}{}:
-	default: // it is about to be written
+	default: // already signaled
 	}
 }
 
-// keep writes the newest revision until ctx ends, beside the delivery of pods: a disk that
-// does not answer holds none of them up. What could not be written is written with the
-// next.
+// keep writes the newest revision until ctx ends, separately from the delivery of pods, which a
+// disk that does not answer must not delay. A revision that could not be written is superseded by
+// the next.
 func (r *revision) keep(ctx context.Context) {
 	if r.options.RevisionFile == "" {
 		return

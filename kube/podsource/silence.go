@@ -15,19 +15,19 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// errEndedEarly: a watch ended without a word, or a streamed list without its end.
+// errEndedEarly says that a watch ended without an event, or a streamed list before its end.
 var errEndedEarly = errors.New("the API server ended the watch early")
 
-// overheard is a watch whose events are checked. One that is silent for too long, ends
-// without a word, or tells of anything but pods, ends with an error; after that the
-// reflector lists again.
+// overheard is a watch whose events are checked. If it is silent for too long, ends without an
+// event, or reports anything but pods, it ends with an error, after which the reflector lists
+// again.
 type overheard struct {
 	inner  watch.Interface
 	health *health
 	clock  clock.WithTicker
 	limit  time.Duration
-	// listing: the watch begins with a list, which has not ended. The reflector repeats
-	// one that failed in some ways forever; with an internal error it asks for a plain list.
+	// listing says that the watch begins with a list that has not ended. The reflector repeats some
+	// failed lists forever; after an internal error it requests a plain list.
 	listing bool
 
 	events chan watch.Event
@@ -87,7 +87,7 @@ func (o *overheard) run(ctx context.Context) {
 	}
 }
 
-// ended reports that the watch has no listener left.
+// ended reports whether the watch no longer has a listener.
 func (o *overheard) ended(ctx context.Context) bool {
 	select {
 	case <-o.stop:
@@ -99,7 +99,7 @@ func (o *overheard) ended(ctx context.Context) bool {
 	}
 }
 
-// judged returns the event, or the error that it is.
+// judged returns the event, or an error event in its place.
 func (o *overheard) judged(event watch.Event) watch.Event {
 	switch event.Type {
 	case watch.Error:
@@ -118,7 +118,7 @@ func (o *overheard) judged(event watch.Event) watch.Event {
 	return event
 }
 
-// failed notes an error and returns it as an event.
+// failed records an error and returns it as an event.
 func (o *overheard) failed(err error) watch.Event {
 	o.health.refused(err)
 	var known apierrors.APIStatus

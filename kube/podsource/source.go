@@ -34,8 +34,8 @@ var (
 	_ syncloop.HealthReporter = (*Source)(nil)
 )
 
-// New checks the options and reads the revision of the last run. It makes no call. A
-// revision file that cannot be read is an error: without it old pods could come back.
+// New checks the options and reads the revision of the last run. It makes no call. A revision file
+// that cannot be read is an error: without it, old pods could come back.
 func New(options Options) (*Source, error) {
 	if err := options.complete(); err != nil {
 		return nil, fmt.Errorf("kube/podsource: %w", err)
@@ -61,13 +61,12 @@ func (s *Source) Precedence() syncloop.Precedence { return syncloop.PrecedenceAP
 // last error (KS11).
 func (s *Source) Health() syncloop.SourceHealth { return s.health.read() }
 
-// Lookup returns the newest copy of a pod that the API server showed, nil if it shows
-// none of that UID. It is shared: read it only.
+// Lookup returns the newest copy of a pod that the API server showed, nil if it shows none with
+// that UID. It is shared: only read it.
 func (s *Source) Lookup(uid types.UID) *v1.Pod { return s.store.lookup(uid) }
 
-// Run implements [syncloop.Source]. It delivers the full set after the first complete list
-// and after every change, until ctx ends. What changes while a set is being delivered
-// becomes one set.
+// Run implements [syncloop.Source]. It delivers the full set after the first complete list and
+// after every change, until ctx ends. Changes during a delivery are delivered together.
 func (s *Source) Run(ctx context.Context, deliver func(ctx context.Context, pods []*v1.Pod) error) error {
 	if s.options.Start != nil {
 		select {
@@ -98,8 +97,8 @@ func (s *Source) Run(ctx context.Context, deliver func(ctx context.Context, pods
 	}
 }
 
-// reflect keeps the store as the API server has it until ctx ends. Its watches are counted
-// in wg.
+// reflect keeps the store up to date with the API server until ctx ends. Its watches are counted in
+// wg.
 func (s *Source) reflect(ctx context.Context, wg *sync.WaitGroup) {
 	pods := s.options.Client.CoreV1().Pods(metav1.NamespaceAll)
 	mine := fields.OneTermEqualSelector("spec.nodeName", s.options.NodeName).String()
@@ -107,7 +106,7 @@ func (s *Source) reflect(ctx context.Context, wg *sync.WaitGroup) {
 		Name: "pods of " + s.options.NodeName, Example: &v1.Pod{}, Client: s.options.Client, Store: s.store,
 		List: func(ctx context.Context, o metav1.ListOptions) (apiruntime.Object, error) {
 			o.FieldSelector = mine
-			// A list that any cache may answer could be older than what was known.
+			// A list that may be served from a cache could be older than what was known.
 			o.ResourceVersion, o.ResourceVersionMatch = "", ""
 			return pods.List(ctx, o)
 		},

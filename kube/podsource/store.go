@@ -11,16 +11,15 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// store holds the pods as the API server showed them last. The reflector writes, and
-// everything else reads.
+// store holds the pods as the API server last showed them. Only the reflector writes to it.
 type store struct {
 	revision *revision
 	health   *health
-	// changed has room for one: the set is another one.
+	// changed has one slot, which is filled when the set has changed.
 	changed chan struct{}
 
 	mu sync.Mutex
-	// complete: since the start a list was read to its end (KS1).
+	// complete says that a list was read to its end since the start (KS1).
 	complete bool
 	pods     map[types.NamespacedName]*v1.Pod
 	byUID    map[types.UID]*v1.Pod
@@ -38,14 +37,14 @@ func newStore(r *revision, h *health) *store {
 	}
 }
 
-// forgetSync has the next set wait for a complete list.
+// forgetSync makes the next set wait for a complete list.
 func (s *store) forgetSync() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.complete = false
 }
 
-// list returns the pods by namespace and name, and whether they are all there are.
+// list returns the pods by namespace and name, and whether the set is complete.
 func (s *store) list() (pods []*v1.Pod, complete bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,8 +99,8 @@ func (s *store) Delete(object any) error {
 	return nil
 }
 
-// Replace implements [cache.ReflectorStore]. It is given complete lists. One that is older
-// than what was known is refused, and the reflector lists again.
+// Replace implements [cache.ReflectorStore]. It receives complete lists. One that is older than
+// what was known is refused, and the reflector lists again.
 func (s *store) Replace(objects []any, revision string) error {
 	pods := make([]*v1.Pod, 0, len(objects))
 	for _, object := range objects {
@@ -129,7 +128,7 @@ func (s *store) Replace(objects []any, revision string) error {
 	return nil
 }
 
-// Resync implements [cache.ReflectorStore]; the set is always delivered whole.
+// Resync implements [cache.ReflectorStore]; the set is always delivered as a whole.
 func (s *store) Resync() error { return nil }
 
 // UpdateResourceVersion implements [cache.ResourceVersionUpdater]: the reflector calls it
@@ -153,12 +152,12 @@ func (s *store) remove(key types.NamespacedName) {
 func (s *store) signal() {
 	select {
 	case s.changed <- struct{}{}:
-	default: // the set is about to be read
+	default: // already signaled
 	}
 }
 
-// podOf returns the pod without what only the API server's writers need, which is often
-// the larger part of it.
+// podOf returns the pod without managed fields and the like, which only writers at the API server
+// need and which are often the larger part of it.
 func podOf(object any) (*v1.Pod, error) {
 	pod, ok := object.(*v1.Pod)
 	if !ok {

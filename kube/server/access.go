@@ -18,26 +18,26 @@ import (
 )
 
 const (
-	// reviewTimeout bounds one call of the API server.
+	// reviewTimeout bounds one call to the API server.
 	reviewTimeout = 10 * time.Second
-	// maxReviews bounds the calls under way about rights, and as many about tokens.
+	// maxReviews bounds the concurrent calls about rights, and separately those about tokens.
 	maxReviews = 16
-	// badTokenTTL is how long a token that was found bad is refused without another review.
+	// badTokenTTL is how long a token that was found invalid is refused without another review.
 	badTokenTTL = 30 * time.Second
 	// maxToken is longer than any token.
 	maxToken = 32 << 10
 )
 
-// errNoUser: a request shows neither a good certificate nor a good token.
+// errNoUser says that a request has neither a valid certificate nor a valid token.
 var errNoUser = errors.New("no valid client certificate or bearer token")
 
-// access says who a user is and what the user may do (KH1).
+// access decides who a user is and what the user may do (KH1).
 type access struct {
 	options *Options
 	tokens  cache[authentication.UserInfo]
-	bad     cache[struct{}] // tokens; apart, so that a flood of them drops no good one
+	bad     cache[struct{}] // tokens; separate, so that a flood of them evicts no good one
 	rights  cache[bool]
-	// One for each review under way. Every client can cause those of tokens, so they leave those of rights alone.
+	// One slot per review in flight. Any client can cause token reviews, so they have their own slots.
 	tokenReviews, rightReviews chan struct{}
 	outage                     quietLog
 }
@@ -50,7 +50,7 @@ func newAccess(options *Options) *access {
 	}
 }
 
-// guard lets through to next what is authenticated and authorised.
+// guard passes authenticated and authorised requests on to next.
 func (a *access) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.TLS == nil {
@@ -104,7 +104,7 @@ func (a *access) user(r *http.Request) (authentication.UserInfo, error) {
 		return err
 	})
 	if err != nil {
-		// The API server may quote what it was asked, and that is the token (KZ1).
+		// The API server may quote the request, which contains the token (KZ1).
 		return authentication.UserInfo{}, fmt.Errorf("review of a token: %s", strings.ReplaceAll(err.Error(), token, "***"))
 	}
 	if !review.Status.Authenticated || review.Status.User.Username == "" {
@@ -140,7 +140,7 @@ func (a *access) certified(state *tls.ConnectionState) (authentication.UserInfo,
 	return authentication.UserInfo{Username: leaf.Subject.CommonName, Groups: append(groups, "system:authenticated")}, true
 }
 
-// allowed asks whether a user may do one of the things that a request wants.
+// allowed asks whether a user has one of the rights that suffice for a request.
 func (a *access) allowed(ctx context.Context, user authentication.UserInfo, wants attributes) (bool, error) {
 	if a.options.Access == nil {
 		return false, nil
@@ -188,7 +188,7 @@ func (a *access) right(ctx context.Context, user authentication.UserInfo, verb, 
 	return allowed, nil
 }
 
-// review calls the API server within its time, when it is the call's turn.
+// review calls the API server with a timeout, once there is a free slot.
 func (a *access) review(ctx context.Context, turns chan struct{}, call func(context.Context) error) error {
 	ctx, cancel := timing.WithTimeout(ctx, a.options.Clock, reviewTimeout)
 	defer cancel()

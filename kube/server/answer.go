@@ -14,22 +14,22 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// How long a client may hold what is the server's (KH9).
+// How long a client may occupy resources of the server (KH9).
 const (
-	// pieceTimeout is how long a client may take for a piece, of at most pieceSize bytes, of an answer that
-	// ends by itself.
+	// pieceTimeout is how long a client may take to read a piece, of at most pieceSize bytes, of an
+	// answer that is finite.
 	pieceTimeout = 30 * time.Second
 	pieceSize    = 16 << 10
-	// scrapeTimeout is how long it may take for a page of which few can be made at once, however it reads.
+	// scrapeTimeout is how long it may take for a page of which only a few are made at once, at whatever pace.
 	scrapeTimeout = 2 * time.Minute
-	// farewell is how long the connection of a stream that has ended stays for what the client has not read.
+	// farewell is how long the connection of an ended stream stays open for what the client has not read.
 	farewell = 10 * time.Second
-	// bodyTimeout and maxBody bound what comes after the header of a request. It means nothing here.
+	// bodyTimeout and maxBody bound the body of a request, which is ignored.
 	bodyTimeout = 10 * time.Second
 	maxBody     = 64 << 10
 )
 
-// patient answers with next, within the time that clients have to send and to read.
+// patient answers with next, and limits the time that clients have to send and to read.
 func (s *Server) patient(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		over := r.Context().Done()
@@ -52,17 +52,17 @@ func (s *Server) patient(next http.Handler) http.Handler {
 	})
 }
 
-// answer writes the answer to a request, and gives its client some time for each piece.
-// A writer without deadlines, of an embedder's own server, has that server's.
+// answer writes the answer to a request, and gives its client a limited time for each piece. A
+// writer of an embedder's own server that does not support deadlines has that server's.
 type answer struct {
 	http.ResponseWriter
 	control *http.ResponseController
 	clock   clock.PassiveClock
-	// piece is how long the client may take for one, idle how long it may leave a stream unread.
+	// piece is how long the client may take for a piece, idle how long it may leave a stream unread.
 	piece, idle time.Duration
-	// whole is how long it may take for all pieces, by due; 0: no limit.
+	// whole is how long the client may take for all pieces, until due; 0 means no limit.
 	whole time.Duration
-	due   time.Time // zero: no piece was written
+	due   time.Time // zero until the first piece
 	over  <-chan struct{}
 	// end ends the request.
 	end    context.CancelFunc
@@ -79,14 +79,14 @@ func scrape(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// lasting lets a client leave an answer that goes on for as long as it likes unread for as long as a stream.
+// lasting gives the client of an answer without an end as much time per piece as for a stream.
 func lasting(w http.ResponseWriter) {
 	if a, ok := w.(*answer); ok {
 		a.piece = a.idle
 	}
 }
 
-// skipBody reads the body of a request. It returns the code of the answer if there is too much of it.
+// skipBody reads the body of a request. It returns an error's status code if that is too large or fails.
 func (a *answer) skipBody(r *http.Request) int {
 	if r.Body == nil || r.Body == http.NoBody {
 		return 0
@@ -108,7 +108,7 @@ func (a *answer) skipBody(r *http.Request) int {
 	return http.StatusBadRequest
 }
 
-// renew gives the client time for the next piece, but none at the end of the server.
+// renew gives the client time for the next piece, unless the server ends.
 func (a *answer) renew() {
 	select {
 	case <-a.over:
@@ -125,7 +125,7 @@ func (a *answer) renew() {
 	_ = a.control.SetWriteDeadline(deadline)
 }
 
-// leave is called when the request has been served: net/http still has the last piece, or a reader the stream.
+// leave is called after the request: net/http may still write the last piece, or a reader use the stream.
 func (a *answer) leave() {
 	if a.stream != nil {
 		a.stream.leave()
@@ -152,13 +152,13 @@ func (a *answer) Write(p []byte) (n int, err error) {
 	return inPieces(p, a.begin, a.ResponseWriter.Write)
 }
 
-// FlushError is what [http.ResponseController.Flush] calls.
+// FlushError implements flushing for [http.ResponseController].
 func (a *answer) FlushError() error {
 	a.begin()
 	return a.control.Flush()
 }
 
-// Unwrap is what [http.ResponseController] looks for.
+// Unwrap gives [http.ResponseController] the inner writer.
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // Hijack implements [http.Hijacker]: the connection becomes a stream.
@@ -175,7 +175,7 @@ func (a *answer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return a.stream, bufio.NewReadWriter(bufio.NewReader(a.stream), bufio.NewWriter(a.stream)), nil
 }
 
-// inPieces writes p, and calls begin before each piece.
+// inPieces writes p in pieces, and calls begin before each.
 func inPieces(p []byte, begin func(), write func([]byte) (int, error)) (n int, err error) {
 	if len(p) == 0 {
 		begin()

@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// attributes is what a request needs rights to: a verb on one of the subresources of the Node
-// (KH2). The first that is allowed suffices.
+// attributes are the rights that suffice for a request: a verb on one of the subresources of the
+// Node (KH2). Any one that is allowed suffices.
 type attributes struct {
 	verb         string
 	subresources []string
 }
 
-// verbs by method, as the API server has them.
+// verbOf returns the verb of a method, as the API server maps them.
 func verbOf(method string) string {
 	switch method {
 	case http.MethodPost:
@@ -29,7 +29,7 @@ func verbOf(method string) string {
 	return strings.ToLower(method)
 }
 
-// subresourceOf lists what has a subresource of its own, by the first element of the path.
+// subresourceOf returns the subresources for the first element of a path.
 func subresourceOf(first string) []string {
 	switch first {
 	case "stats", "metrics", "checkpoint":
@@ -44,8 +44,8 @@ func subresourceOf(first string) []string {
 	return []string{"proxy"}
 }
 
-// attributesOf returns what a request needs. What changes or enters a container is never
-// a matter of "get", although WebSockets begin with a GET.
+// attributesOf returns the rights for a request. What changes or enters a container never needs
+// just "get", although WebSockets begin with a GET.
 func attributesOf(method, path string) attributes {
 	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	a := attributes{verb: verbOf(method), subresources: subresourceOf(strings.ToLower(first))}

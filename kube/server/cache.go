@@ -12,7 +12,7 @@ import (
 // maxDecisions bounds each cache.
 const maxDecisions = 1024
 
-// digest stands for what was asked. It does not reveal a token.
+// digest identifies a question. It does not reveal a token.
 type digest [sha256.Size]byte
 
 // digestOf returns the digest of values that encode as JSON.
@@ -22,8 +22,8 @@ func digestOf(parts ...any) digest {
 	return sha256.Sum256(data)
 }
 
-// cache keeps decisions until they expire, at most maxDecisions of them: the oldest goes first. It
-// is safe for concurrent use.
+// cache keeps decisions until they expire, at most maxDecisions of them: the oldest is dropped
+// first. It is safe for concurrent use.
 type cache[V any] struct {
 	clock clock.PassiveClock
 

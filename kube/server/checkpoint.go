@@ -17,7 +17,7 @@ import (
 	"github.com/podwright/podwright/runtime/cri"
 )
 
-// checkpoints has the runtime write the state of containers to files, one at a time (KH10).
+// checkpoints makes the runtime write the state of containers to files, one at a time (KH10).
 type checkpoints struct {
 	engine  Engine
 	runtime cri.Checkpointer // nil: the runtime cannot
@@ -54,8 +54,8 @@ func (c *checkpoints) handle(w http.ResponseWriter, r *http.Request) {
 	}{[]string{file}})
 }
 
-// make writes the state of a running container and returns the file, which its user alone can read:
-// it has the memory of the container's processes.
+// make writes the state of a running container and returns the file, which only its user can read,
+// because it contains the memory of the container's processes.
 func (c *checkpoints) make(ctx context.Context, pod *v1.Pod, container string, timeout int64) (file string, err error) {
 	if c.runtime == nil {
 		return "", errors.New("the container runtime makes no checkpoints")
@@ -86,8 +86,8 @@ func (c *checkpoints) make(ctx context.Context, pod *v1.Pod, container string, t
 	return file, nil
 }
 
-// free returns the name of the next file, which the kubelet would give it too. Two of the same second
-// differ by its fraction.
+// free returns the name of the next file, the same as the kubelet's. Two in the same second differ
+// by the fraction.
 func (c *checkpoints) free(pod *v1.Pod, container string) (file string, err error) {
 	now := c.now()
 	for _, layout := range []string{time.RFC3339, time.RFC3339Nano} {

@@ -11,10 +11,10 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// maxConnections bounds the connections that are open. They cost memory and descriptors before a client has shown who it is.
+// maxConnections bounds the open connections. They cost memory and descriptors before a client is authenticated.
 const maxConnections = 1000
 
-// connections accepts connections, at most maxConnections at once, and closes them all at the end, also those that became streams.
+// connections accepts at most maxConnections at once, and closes all at the end, even those that became streams.
 type connections struct {
 	net.Listener
 
@@ -31,13 +31,13 @@ func limited(l net.Listener) *connections {
 	return &connections{Listener: l, turns: make(chan struct{}, maxConnections), over: make(chan struct{}), open: map[*connection]struct{}{}}
 }
 
-// Close ends Accept, also one that waits for another connection to end.
+// Close ends Accept, even while it waits for another connection to end.
 func (c *connections) Close() error {
 	c.ended.Do(func() { close(c.over) })
 	return c.Listener.Close()
 }
 
-// connection is one of them.
+// connection is one accepted connection.
 type connection struct {
 	net.Conn
 	owner *connections
@@ -46,10 +46,10 @@ type connection struct {
 
 	mu     sync.Mutex
 	closed bool
-	end    context.CancelFunc // of its requests; nil before the first
+	end    context.CancelFunc // ends its requests; nil before the first
 }
 
-// Accept returns the next connection. Those above the limit wait in the kernel until another one has ended.
+// Accept returns the next connection. Those above the limit wait in the kernel until one ends.
 func (c *connections) Accept() (net.Conn, error) {
 	select {
 	case c.turns <- struct{}{}:
@@ -74,7 +74,7 @@ func (c *connections) Accept() (net.Conn, error) {
 	return conn, nil
 }
 
-// Close closes the connection, and tells its streams.
+// Close closes the connection, and cancels its requests and streams.
 func (c *connection) Close() error {
 	c.once.Do(func() {
 		c.owner.mu.Lock()
@@ -92,8 +92,8 @@ func (c *connection) Close() error {
 	return c.err
 }
 
-// interrupt ends what reads from and writes to connections, and those that come from now on. Whoever
-// uses one then closes it in good order.
+// interrupt fails all reads and writes on current and later connections. The owner of each then
+// closes it properly.
 func (c *connections) interrupt() {
 	for _, conn := range c.left() {
 		_ = conn.SetDeadline(time.Unix(1, 0))
@@ -107,7 +107,7 @@ func (c *connections) closeAll() {
 	}
 }
 
-// left returns the connections that are open, and lets no more in.
+// left returns the open connections, and admits no more.
 func (c *connections) left() []*connection {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -119,8 +119,8 @@ func (c *connections) left() []*connection {
 	return open
 }
 
-// connectionContext gives the requests of a connection a context that ends with it, also once it
-// is a stream.
+// connectionContext gives the requests of a connection a context that ends with it, even after it
+// became a stream.
 func connectionContext(ctx context.Context, c net.Conn) context.Context {
 	secure, ok := c.(*tls.Conn)
 	if !ok {
@@ -139,7 +139,7 @@ func connectionContext(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
-// errorLog is where net/http tells of clients that failed.
+// errorLog is where net/http reports clients that failed.
 type errorLog struct{ logr.Logger }
 
 func (l errorLog) Write(p []byte) (int, error) {

@@ -7,11 +7,11 @@
 //	                   └ client certificate, TokenReview   /portForward ─► the same
 //	                                                       /stats, /metrics/resource... ─► package stats
 //
-// Every request has a user and is authorised before anything is looked at. Decisions of the API server
-// are kept for a while; without it those that are kept hold until they expire, and then
-// nothing is allowed. There is no anonymous access, no plain HTTP and no /run.
+// Every request is authenticated and authorised before it is looked at. Decisions of the API server
+// are cached for a while; when the server is unavailable, cached ones hold until they expire, and
+// then nothing is allowed. There is no anonymous access, no plain HTTP and no /run.
 //
 // A stream belongs to its connection. It ends with its container, with its client and with
-// [Server.Serve], which returns when nothing of it is left. A client that does not read what it asked for,
-// or does not finish asking, is cut off after a while (KH9).
+// [Server.Serve], which returns when all its goroutines have ended. A client that does not read
+// what it asked for, or does not finish its request, is cut off after a while (KH9).
 package server

@@ -12,7 +12,7 @@ import (
 	"github.com/podwright/podwright/runtime/cri"
 )
 
-// failure is an answer that is not a success.
+// failure is an answer other than success.
 type failure struct {
 	code int
 	text string
@@ -20,8 +20,8 @@ type failure struct {
 
 func (f *failure) Error() string { return f.text }
 
-// fail answers with an error: with its own code if it is a failure, otherwise by the
-// class of an error of the runtime.
+// fail answers with an error: with its own code if it is a failure, otherwise by the runtime's
+// class of the error.
 func fail(w http.ResponseWriter, err error) {
 	http.Error(w, err.Error(), codeOf(err))
 }

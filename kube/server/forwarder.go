@@ -18,10 +18,10 @@ import (
 	"github.com/podwright/podwright/runtime/cri"
 )
 
-// maxPending bounds the connections that a client has announced by one of their two streams alone.
+// maxPending bounds the connections of which a client has opened only one of the two streams.
 const maxPending = 100
 
-// errLeft: the client has closed the connection that its streams were part of.
+// errLeft says that the client has closed the connection that its streams belong to.
 var errLeft = errors.New("the client has gone")
 
 // forwarder connects the streams of one client to ports.
@@ -39,7 +39,7 @@ type forwarder struct {
 	work    sync.WaitGroup
 }
 
-// incoming is a stream that the client has opened; it is not to be written to before the answer was sent.
+// incoming is a stream that the client has opened; it must not be written to before the answer was sent.
 type incoming struct {
 	httpstream.Stream
 	answered <-chan struct{}
@@ -51,7 +51,7 @@ func newForwarder(ctx context.Context, ports cri.DirectForwarder, pod *v1.Pod, s
 	}
 }
 
-// PortForward implements portforward.PortForwarder, whose context is that of no client.
+// PortForward implements portforward.PortForwarder, whose context belongs to no client.
 func (f *forwarder) PortForward(_ context.Context, _, _ string, port int32, stream io.ReadWriteCloser) error {
 	f.mu.Lock()
 	if f.left {
@@ -64,7 +64,7 @@ func (f *forwarder) PortForward(_ context.Context, _, _ string, port int32, stre
 	return f.ports.ForwardPort(f.ctx, f.sandbox, port, stream)
 }
 
-// leave lets no more connections begin and waits for those there are.
+// leave admits no more connections and waits for the existing ones.
 func (f *forwarder) leave() {
 	f.mu.Lock()
 	f.left = true
@@ -72,11 +72,11 @@ func (f *forwarder) leave() {
 	f.work.Wait()
 }
 
-// serveSPDY serves streams until the client has gone. Package portforward would leave goroutines behind: it writes to streams
-// of a client that has gone before they were answered, and hands on streams that nothing takes any more.
+// serveSPDY serves streams until the client has gone. Package portforward would leave goroutines behind: it writes
+// to streams of a departed client before they were answered, and passes on streams that nothing receives any more.
 func (f *forwarder) serveSPDY(w http.ResponseWriter, r *http.Request, idle time.Duration) {
 	if _, err := httpstream.Handshake(r, w, portforward.SupportedProtocols); err != nil {
-		return // the client was told
+		return // Handshake has answered the client
 	}
 	conn := spdy.NewResponseUpgrader().UpgradeResponse(w, r, f.accept)
 	if conn == nil {
@@ -92,7 +92,7 @@ func (f *forwarder) serveSPDY(w http.ResponseWriter, r *http.Request, idle time.
 	}
 }
 
-// accept takes a stream. Two of them, for data and for what failed, make a connection.
+// accept takes a stream. Two of them, for data and for errors, make a connection.
 func (f *forwarder) accept(stream httpstream.Stream, answered <-chan struct{}) error {
 	header := stream.Headers()
 	port, err := strconv.ParseUint(header.Get(portforward.PortHeader), 10, 16)
@@ -125,7 +125,7 @@ func (f *forwarder) accept(stream httpstream.Stream, answered <-chan struct{}) e
 	return nil
 }
 
-// connect serves one connection, and tells the client why it failed. Once the client has gone nothing more is written.
+// connect serves one connection and reports its failure to the client, unless the client has gone.
 func (f *forwarder) connect(data, failure incoming, port int32) {
 	for _, ready := range []<-chan struct{}{f.opened, data.answered, failure.answered} {
 		select {

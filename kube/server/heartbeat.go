@@ -9,19 +9,19 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// heartbeatPeriod is how often a client of a WebSocket is sent nothing, to see whether it is there.
+// heartbeatPeriod is how often a client of a WebSocket is sent an empty message, to check that it is there.
 const heartbeatPeriod = 5 * time.Second
 
-// heartbeat notices that the client of a WebSocket has left, also while what it has sent is not read, behind which
-// the end of its connection waits (KH6).
+// heartbeat detects that the client of a WebSocket has left, even while the client's data is not
+// read, behind which the end of its connection waits (KH6).
 type heartbeat struct {
 	clock clock.Clock
-	// mu is held by whoever writes: a client that is being written to needs no heartbeat, and one must not extend
-	// the time that it has to read (KH9).
+	// mu is held by writers: a client that is being written to needs no heartbeat, which must not
+	// extend the time that the client has to read (KH9).
 	mu sync.Mutex
 }
 
-// run writes empty messages to the channel until one fails, which ends the stream by gone, or ctx ends.
+// run writes empty messages to the channel until ctx ends, or one fails: then it ends the stream with gone.
 func (h *heartbeat) run(ctx context.Context, to io.Writer, gone context.CancelFunc) {
 	timer := h.clock.NewTimer(heartbeatPeriod)
 	defer timer.Stop()
@@ -43,7 +43,7 @@ func (h *heartbeat) run(ctx context.Context, to io.Writer, gone context.CancelFu
 	}
 }
 
-// writer is a channel that takes turns with the heartbeat.
+// writer returns a channel that takes turns with the heartbeat.
 func (h *heartbeat) writer(to io.Writer) io.Writer { return turns{h, to} }
 
 type turns struct {

@@ -43,15 +43,15 @@ func (s *Server) containerLogs(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 	default:
 		s.options.Logger.V(1).Info("A log was not shown whole", "pod", pod.UID, "container", container, "error", err.Error())
-		// Without the last chunk the client sees that there is more.
+		// Without the last chunk the client can tell that the answer is incomplete.
 		if conn, _, err := http.NewResponseController(w).Hijack(); err == nil {
 			_ = conn.Close()
 		}
 	}
 }
 
-// logOptions reads the options of a query; now is the time that sinceSeconds counts from. A
-// query that cannot be read is 400, options that make no sense are 422, as with the kubelet.
+// logOptions parses the options of a query; sinceSeconds counts back from now. A query that cannot
+// be parsed is 400, invalid options are 422, as with the kubelet.
 func logOptions(query url.Values, now time.Time) (containerlog.Options, error) {
 	var unreadable, problems []error
 	number := func(name string) *int64 {
@@ -100,7 +100,7 @@ func logOptions(query url.Values, now time.Time) (containerlog.Options, error) {
 	return out, nil
 }
 
-// flag reads a switch as the API server does: its name alone switches it on.
+// flag parses a switch as the API server does: its name alone switches it on.
 func flag(query url.Values, name string) bool {
 	value := query.Get(name)
 	return query.Has(name) && value != "0" && !strings.EqualFold(value, "false")

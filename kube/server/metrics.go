@@ -10,15 +10,15 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// maxScrapes bounds the scrapes of one page that go on at once; others are told to come back (503).
+// maxScrapes bounds the concurrent scrapes of one page; further ones are told to retry (503).
 const maxScrapes = 8
 
-// probeMetrics is what the names of metrics about probes begin with. They are a page of their own, as
-// with the kubelet.
+// probeMetrics is the prefix of metrics about probes. They have their own page, as with the
+// kubelet.
 const probeMetrics = "prober_"
 
-// metricPage returns the handler of a page with those metrics whose name begins with probeMetrics, or
-// of all others. They are gathered first and written then: a client that does not read holds up nothing.
+// metricPage returns the handler of a page with the metrics whose names begin with probeMetrics, or with
+// all others. They are gathered first and then written, so a client that does not read delays no other.
 func (s *Server) metricPage(probes bool) http.HandlerFunc {
 	gatherer := prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
 		all, err := s.options.Metrics.Gather()
@@ -36,7 +36,7 @@ func (s *Server) metricPage(probes bool) http.HandlerFunc {
 	return scrape(handler.ServeHTTP)
 }
 
-// scrapeLog notes what could not be gathered.
+// scrapeLog logs what could not be gathered.
 type scrapeLog struct{ server *Server }
 
 // Println implements [promhttp.Logger].

@@ -23,8 +23,8 @@ import (
 	"github.com/podwright/podwright/runtime/pods/containerlog"
 )
 
-// Engine is what the server shows; *podwright.Engine has it. Its methods are called from many
-// goroutines.
+// Engine is what the server shows; *podwright.Engine implements it. Its methods are called from
+// many goroutines.
 type Engine interface {
 	Pods() []v1.Pod
 	Pod(uid types.UID) (*v1.Pod, bool)
@@ -33,8 +33,8 @@ type Engine interface {
 	Healthy() error
 }
 
-// Stats answers requests for what the node and its pods use; *stats.Source does. Its methods are called
-// from many goroutines, and return within seconds.
+// Stats serves pages about what the node and its pods use; *stats.Source implements it. Its methods
+// are called from many goroutines, and return within seconds.
 type Stats interface {
 	ServeSummary(w http.ResponseWriter, r *http.Request)
 	ServeResource(w http.ResponseWriter, r *http.Request)
@@ -43,50 +43,50 @@ type Stats interface {
 
 // Options configures [New]. Node, Engine and Certificate are required.
 type Options struct {
-	// Node is the name of the Node: whose subresources users need rights to.
+	// Node is the name of the Node, to whose subresources users need rights.
 	Node string
 	// Engine has the pods and their logs.
 	Engine Engine
-	// Runtime serves streams, as a [cri.Streamer] or a [cri.DirectStreamer], and ports, as a Streamer
-	// or a [cri.DirectForwarder]. What it does not serve is answered with 501, all of it if it is nil.
+	// Runtime serves streams, as a [cri.Streamer] or a [cri.DirectStreamer], and ports, as a Streamer or a
+	// [cri.DirectForwarder]. What it does not serve is answered with 501; if it is nil, everything is.
 	Runtime cri.Reader
 
-	// Metrics are what /metrics shows, and /metrics/probes of those that begin with prober_. It is asked by
-	// several goroutines at once. Nil: there are no such pages.
+	// Metrics are shown by /metrics and, if their names begin with prober_, by /metrics/probes.
+	// Several goroutines gather at once. Nil means that there are no such pages.
 	Metrics prometheus.Gatherer
 
-	// Stats are the pages /stats/summary, /metrics/resource and /metrics/cadvisor. Nil: there are no such
-	// pages.
+	// Stats are the pages /stats/summary, /metrics/resource and /metrics/cadvisor. Nil means that
+	// there are no such pages.
 	Stats Stats
 
 	// Config returns the agent's settings, which /configz shows as JSON, in the shape of a
-	// KubeletConfiguration. Whoever may see them may not see secrets. Nil: there is no such page.
+	// KubeletConfiguration. They must not contain secrets. Nil means that there is no such page.
 	Config func() any
-	// CheckpointDir is the folder, absolute, that /checkpoint has the runtime, as a
-	// [cri.Checkpointer], write the state of containers to. It is made if it is missing; its files
-	// have the memory of processes, and nothing removes them. Empty: there are no checkpoints.
+	// CheckpointDir is the absolute folder to which /checkpoint makes the runtime, as a [cri.Checkpointer],
+	// write the state of containers. It is created if it is missing; its files contain the memory of
+	// processes, and are never removed. Empty means that there are no checkpoints.
 	CheckpointDir string
 
 	// Certificate returns the server's certificate for a handshake. It is called for each one, so that a
 	// certificate can be replaced without a restart.
 	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
-	// ClientCAs returns whose client certificates are accepted: the common name is the user, the
-	// organisations are the groups. Nil, or a nil pool: no certificate is.
+	// ClientCAs returns the authorities whose client certificates are accepted: the common name is
+	// the user, the organisations are the groups. Nil, or a nil pool, means that none is accepted.
 	ClientCAs func() *x509.CertPool
-	// Tokens reviews bearer tokens. Nil: no token is accepted.
+	// Tokens reviews bearer tokens. Nil means that no token is accepted.
 	Tokens authenticationclient.TokenReviewsGetter
-	// Access decides what a user may do. Nil: nothing, to anyone.
+	// Access decides what a user may do. Nil means nothing, for every user.
 	Access authorizationclient.SubjectAccessReviewsGetter
-	// TokenTTL is how long a token that was found good counts as good without another review. 0 means 2 min.
+	// TokenTTL is how long a valid token is accepted without another review. 0 means 2 min.
 	TokenTTL time.Duration
 	// AllowTTL and DenyTTL are how long a decision holds. 0 means 5 min and 30 s.
 	AllowTTL, DenyTTL time.Duration
 
-	// IdleTimeout ends a stream that the server itself serves and on which nothing happens, and any stream and
-	// followed log of which the client takes nothing for so long. 0 means 4 h.
+	// IdleTimeout ends a stream that the server itself serves and that is idle, and any stream and
+	// followed log of which the client reads nothing for this long. 0 means 4 h.
 	IdleTimeout time.Duration
-	// Clock is the time of reviews, of certificates and of the deadlines of connections; one that is behind the
-	// machine's cuts off clients. Nil means the real clock.
+	// Clock is the time of reviews, of certificates and of the deadlines of connections; a clock
+	// that is behind the machine's cuts off clients. Nil means the real clock.
 	Clock clock.Clock
 	// Logger is silent if zero.
 	Logger logr.Logger

@@ -53,7 +53,7 @@ func (s *streams) portForward(w http.ResponseWriter, r *http.Request) {
 	s.proxy(w, r, url)
 }
 
-// forward serves the ports of a sandbox here. It returns when the client has gone and no connection of it is left.
+// forward serves the ports of a sandbox here, until the client has gone and all its connections have ended.
 func (s *streams) forward(w http.ResponseWriter, r *http.Request, pod *v1.Pod, sandbox string) {
 	options, err := portforward.NewV4Options(r)
 	if err != nil {

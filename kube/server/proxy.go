@@ -16,7 +16,7 @@ import (
 	"github.com/podwright/podwright/runtime/cri"
 )
 
-// at asks the runtime for the URL of a stream and checks it: it must be on this machine.
+// at asks the runtime for the URL of a stream, and checks that it is on this machine.
 func (s *streams) at(ctx context.Context, ask func(ctx context.Context) (string, error)) (*url.URL, error) {
 	text, err := ask(ctx)
 	if err != nil {
@@ -25,8 +25,8 @@ func (s *streams) at(ctx context.Context, ask func(ctx context.Context) (string,
 	return loopback(text)
 }
 
-// loopback reads the URL of a stream server. Another machine's is refused: whoever is there would
-// get the input of users, and could answer in place of their containers.
+// loopback parses the URL of a stream server. Another machine's is refused: it would receive the
+// input of users, and could answer in place of their containers.
 func loopback(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -42,7 +42,7 @@ func loopback(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// proxy hands the connection through to the runtime. What the client showed to be let in stays here.
+// proxy passes the connection through to the runtime, without the client's credentials.
 func (s *streams) proxy(w http.ResponseWriter, r *http.Request, to *url.URL) {
 	r = r.Clone(r.Context())
 	for _, name := range []string{"Authorization", "Cookie"} {
@@ -56,10 +56,10 @@ func (s *streams) proxy(w http.ResponseWriter, r *http.Request, to *url.URL) {
 	handler.ServeHTTP(w, r)
 }
 
-// runtimeConn is a connection to a stream server. The handler closes a stream when either way of it
-// fails, so a client that still sends to a stream server that has closed the stream would cost the
-// last words of it, the exit code: they are still to be read. So a failure to write
-// is not told; the way back ends the stream then.
+// runtimeConn is a connection to a stream server. The handler closes a stream when either direction
+// fails. If a client still sends to a stream server that has closed the stream, that would lose the
+// stream's last message, the exit code, which has not been read yet. So a failed write is not
+// reported; the other direction then ends the stream.
 type runtimeConn struct {
 	net.Conn
 	broken atomic.Bool
@@ -91,7 +91,7 @@ func (s *streams) Error(w http.ResponseWriter, _ *http.Request, err error) {
 	http.Error(w, "the stream to the container runtime failed: "+err.Error(), http.StatusInternalServerError)
 }
 
-// dial connects the ends of a stream to the runtime's stream server.
+// dial connects a stream to the runtime's stream server.
 func dial(ctx context.Context, to *url.URL, ends cri.Streams) error {
 	config := &rest.Config{Host: to.Host, Proxy: func(*http.Request) (*url.URL, error) { return nil, nil }}
 	executor, err := clientstreams.NewSPDYExecutor(config, http.MethodPost, to)
@@ -105,7 +105,7 @@ func dial(ctx context.Context, to *url.URL, ends cri.Streams) error {
 	return executor.StreamWithContext(ctx, options)
 }
 
-// sizes hands on sizes of a terminal until the stream ends.
+// sizes passes on terminal sizes until the stream ends.
 type sizes struct {
 	ctx  context.Context
 	from <-chan cri.TerminalSize

@@ -11,8 +11,8 @@ import (
 // quietPeriod is the time between two messages of a quietLog.
 const quietPeriod = 10 * time.Second
 
-// quietLog writes one message per quietPeriod, as each request of an outage of the API server has one. It is
-// safe for concurrent use.
+// quietLog writes one message per quietPeriod, because in an outage of the API server each request
+// has one. It is safe for concurrent use.
 type quietLog struct {
 	log   logr.Logger
 	clock clock.PassiveClock
@@ -22,7 +22,7 @@ type quietLog struct {
 	dropped int
 }
 
-// failed writes a message, with the number of those that were not written since the last one.
+// failed writes a message, with the number of messages that were suppressed since the last one.
 func (q *quietLog) failed(err error, message string, keysAndValues ...any) {
 	now := q.clock.Now()
 	q.mu.Lock()

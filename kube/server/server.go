@@ -22,7 +22,7 @@ const (
 	headerTimeout = 10 * time.Second
 	idleTimeout   = 2 * time.Minute
 	maxHeader     = 64 << 10
-	// closeGrace is how long streams have at the end to say good-bye.
+	// closeGrace is how long streams have to finish when the server ends.
 	closeGrace = 500 * time.Millisecond
 )
 
@@ -51,7 +51,7 @@ func New(options Options) (*Server, error) {
 	return s, nil
 }
 
-// routes says what answers which path. A page without a source in the options is 404.
+// routes maps paths to handlers. A page without a source in the options is 404.
 func (s *Server) routes() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", s.healthz)
@@ -84,8 +84,8 @@ func (s *Server) routes() *http.ServeMux {
 	return mux
 }
 
-// Handler returns what answers requests, for a server of the embedder's own. It refuses
-// requests that did not come over TLS, and needs the client's certificates unverified
+// Handler returns the handler of all requests, for an embedder's own server. It refuses requests
+// that did not come over TLS, and needs the client's certificates unverified
 // (tls.RequestClientCert). Streams end with the context of their request.
 func (s *Server) Handler() http.Handler { return s.handler }
 
@@ -95,7 +95,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	connections := limited(l)
-	// Requests hold it for reading; holding it alone means that none is left.
+	// Requests hold it for reading; holding it for writing means that no request is left.
 	var gate sync.RWMutex
 	server := &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -109,11 +109,11 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ConnContext:       connectionContext,
 		ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
-		WriteTimeout: pieceTimeout, // of what net/http answers itself; answer renews it
+		WriteTimeout: pieceTimeout, // for answers of net/http itself; answer renews it
 		ErrorLog:     log.New(errorLog{s.options.Logger}, "", 0),
 	}
 	served := make(chan error, 1)
-	// One connection per stream: a client that does not read holds up no other.
+	// One connection per stream, so that a client that does not read delays no other.
 	listener := tls.NewListener(connections, &tls.Config{
 		MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
 		GetCertificate: s.options.Certificate, ClientAuth: tls.RequestClientCert,

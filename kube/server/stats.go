@@ -2,8 +2,8 @@ package server
 
 import "net/http"
 
-// statsPage returns the handler of a page of Stats. Each scrape waits for the runtime, so that more than
-// maxScrapes at once are told to come back.
+// statsPage returns the handler of a page of Stats. Each scrape waits for the runtime, so scrapes
+// beyond maxScrapes are told to retry.
 func (s *Server) statsPage(serve http.HandlerFunc) http.HandlerFunc {
 	scrapes := make(chan struct{}, maxScrapes)
 	return scrape(func(w http.ResponseWriter, r *http.Request) {

@@ -11,8 +11,8 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// streamConn is a connection that has become a stream. One whose client does not take a piece within idle is closed,
-// which ends the request.
+// streamConn is a connection that has become a stream. If its client does not take a piece within
+// idle, it is closed, which ends the request.
 type streamConn struct {
 	net.Conn
 	clock clock.PassiveClock
@@ -22,12 +22,12 @@ type streamConn struct {
 
 	mu    sync.Mutex
 	early []byte // what the client sent with its request
-	// asked is the deadline that was set, due the one of the last piece. Zero: none.
+	// asked is the deadline that was set, due that of the last piece. Zero means none.
 	asked, due  time.Time
-	begun, left bool // something was taken; the request has ended
+	begun, left bool // a piece was written; the request has ended
 }
 
-// leave is called when the request has ended. Who should have closed the connection may still read from it.
+// leave is called when the request has ended. A reader that should have closed the connection may still use it.
 func (c *streamConn) leave() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -78,8 +78,8 @@ func (c *streamConn) piece(p []byte) (int, error) {
 	return n, err
 }
 
-// cut closes the connection of a client that does not take a piece: neither can make sense of what would come after
-// it. TLS would wait for the client to take its good-bye.
+// cut closes the connection of a client that did not take a piece: what would follow a partial
+// piece makes no sense. Closing TLS first would wait for the client to take the closing message.
 func (c *streamConn) cut() {
 	if conn, ok := c.Conn.(*tls.Conn); ok {
 		_ = conn.NetConn().Close()
@@ -133,7 +133,7 @@ func (c *streamConn) Close() error {
 	return c.Conn.Close()
 }
 
-// earliest returns the first of two deadlines, of which zero is none.
+// earliest returns the earlier of two deadlines; zero means none.
 func earliest(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

@@ -19,16 +19,16 @@ import (
 	"github.com/podwright/podwright/runtime/cri"
 )
 
-// streamCreation is how long a client may take to open the streams it has announced.
+// streamCreation is how long a client may take to open the streams that it announced.
 const streamCreation = 30 * time.Second
 
 // streams serves exec, attach and port-forward (KH4).
 type streams struct {
 	engine  Engine
 	runtime cri.Reader
-	urls    cri.Streamer        // nil: the runtime has no stream server
-	direct  cri.DirectStreamer  // nil: the runtime does not serve streams itself
-	ports   cri.DirectForwarder // nil: the runtime does not forward ports itself
+	urls    cri.Streamer        // nil if the runtime has no stream server
+	direct  cri.DirectStreamer  // nil if the runtime does not serve streams itself
+	ports   cri.DirectForwarder // nil if the runtime does not forward ports itself
 	dial    func(ctx context.Context, network, address string) (net.Conn, error)
 	idle    time.Duration
 	clock   clock.Clock
@@ -38,9 +38,9 @@ type streams struct {
 // job is a stream that a request asks for.
 type job struct {
 	wants *remotecommand.Options
-	// url asks the runtime where it serves the stream.
+	// url asks the runtime where it serves the stream; nil if it has no stream server.
 	url func(ctx context.Context) (string, error)
-	// run serves the stream here; nil: the runtime cannot.
+	// run serves the stream here; nil if the runtime cannot.
 	run func(ctx context.Context, s cri.Streams) error
 }
 
@@ -92,7 +92,7 @@ func (s *streams) attach(w http.ResponseWriter, r *http.Request) {
 	s.serve(w, r, j)
 }
 
-// asked returns the container that the path names and the streams that the query wants.
+// asked returns the container that the path names and the streams that the query asks for.
 func (s *streams) asked(r *http.Request) (id string, wants *remotecommand.Options, err error) {
 	if s.urls == nil && s.direct == nil {
 		return "", nil, errNoStreams()
@@ -112,8 +112,8 @@ func (s *streams) asked(r *http.Request) (id string, wants *remotecommand.Option
 	return id, wants, nil
 }
 
-// serve connects the client. A WebSocket ends here, as many runtimes do not speak its
-// newest protocol, which can close stdin; SPDY goes through to a runtime that serves it.
+// serve connects the client. A WebSocket ends here, because many runtimes do not support its newest
+// protocol, which can close stdin; SPDY passes through to a runtime that serves it.
 func (s *streams) serve(w http.ResponseWriter, r *http.Request, j job) {
 	websocket := wsstream.IsWebSocketRequest(r)
 	if !websocket && !httpstream.IsUpgradeRequest(r) {
@@ -139,7 +139,7 @@ func (s *streams) serve(w http.ResponseWriter, r *http.Request, j job) {
 	remotecommand.ServeExec(w, r, executor{j.run}, "", "", "", nil, j.wants, s.idle, streamCreation, remotecommand.SupportedStreamingProtocols)
 }
 
-// executor runs a stream for package remotecommand, whatever it is.
+// executor runs any stream for package remotecommand.
 type executor struct {
 	run func(ctx context.Context, s cri.Streams) error
 }
@@ -185,7 +185,7 @@ func (e executor) ExecInContainer(ctx context.Context, _, _, _ string, _ []strin
 	return exitOf(e.run(ctx, ends))
 }
 
-// exitOf gives an error with an exit code the shape that package remotecommand looks for.
+// exitOf wraps an error with an exit code in the type that package remotecommand looks for.
 func exitOf(err error) error {
 	var exit interface{ ExitStatus() int }
 	if errors.As(err, &exit) {

@@ -25,7 +25,7 @@ const (
 	resizeChannel
 )
 
-// webSocket serves a stream over the protocols v5.channel.k8s.io, in which the client can close its
+// webSocket serves a stream over the protocols v5.channel.k8s.io, in which the client can close
 // stdin, and v4.channel.k8s.io.
 func (s *streams) webSocket(w http.ResponseWriter, r *http.Request, j job) {
 	channel := func(used bool, kind wsstream.ChannelType) wsstream.ChannelType {
@@ -73,11 +73,11 @@ func (s *streams) webSocket(w http.ResponseWriter, r *http.Request, j job) {
 		streams.Resize = sizes
 	} else {
 		besides.Go(func() {
-			for range sizes { // a client may send some nevertheless
+			for range sizes { // a client may send sizes even without a terminal
 			}
 		})
 	}
-	// The client knows by this that the stream is open.
+	// An empty message tells the client that the stream is open.
 	first := errorChannel
 	switch {
 	case j.wants.Stdout:
@@ -94,7 +94,7 @@ func (s *streams) webSocket(w http.ResponseWriter, r *http.Request, j job) {
 	besides.Wait()
 }
 
-// readSizes reads the sizes of a terminal, each a JSON object, until the client or ctx ends.
+// readSizes reads terminal sizes, each a JSON object, until the client or ctx ends.
 func readSizes(ctx context.Context, from io.Reader, to chan<- cri.TerminalSize) {
 	defer close(to)
 	decoder := json.NewDecoder(from)

@@ -7,17 +7,17 @@ import (
 	stats "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 )
 
-// ServeContainers answers as the kubelet's /metrics/cadvisor does, with the series that dashboards
-// use. If the runtime does not answer in time, the page has the node alone, and
+// ServeContainers answers like the kubelet's /metrics/cadvisor, with the series that dashboards
+// use. If the runtime does not answer in time, the page shows only the node, and
 // container_scrape_error is 1.
 func (s *Source) ServeContainers(w http.ResponseWriter, r *http.Request) {
 	containersPage(s.read(r.Context(), withNetwork|withDetails)).serve(w, r)
 }
 
-// containersPage shows a reading under cAdvisor's names. The node as a whole has the id "/".
+// containersPage shows a reading under cAdvisor's names. The id "/" is the node as a whole.
 func containersPage(r *reading) *page {
 	var p page
-	now := time.Time{} // samples have no time of their own, but the scraper's
+	now := time.Time{} // zero: samples carry no time, so the scraper's counts
 	p.gauge("machine_cpu_cores", "Number of logical CPUs.").add(nil, float64(r.capacity.cores), now)
 	p.gauge("machine_memory_bytes", "Memory of the machine in bytes.").add(nil, float64(r.capacity.memory), now)
 	p.gauge("container_scrape_error", "1 if the pods could not be measured, otherwise 0.").add(nil, failed(r.err), now)
@@ -49,12 +49,12 @@ func containersPage(r *reading) *page {
 	return &p
 }
 
-// labelsOf are those of cAdvisor with a kubelet.
+// labelsOf returns the labels that cAdvisor has in a kubelet.
 func labelsOf(container, id, image, name, namespace, pod string) labels {
 	return label("container", container, "id", id, "image", image, "name", name, "namespace", namespace, "pod", pod)
 }
 
-// idLabel is the path of a cgroup, or the ID of what has none.
+// idLabel is the path of a cgroup, or the ID of an object without one.
 func idLabel(cgroup, id string) string {
 	if cgroup != "" {
 		return "/" + cgroup
@@ -62,7 +62,7 @@ func idLabel(cgroup, id string) string {
 	return "/" + id
 }
 
-// basics are the metrics that everything has.
+// basics are the metrics that every object has.
 type basics struct{ cpu, used, workingSet, rss, swap family }
 
 func newBasics(p *page) basics {
@@ -90,7 +90,7 @@ func (b basics) add(l labels, cpu *stats.CPUStats, memory *stats.MemoryStats, sw
 	}
 }
 
-// wires are the metrics of interfaces.
+// wires are the metrics of network interfaces.
 type wires struct {
 	received, receivedPackets, receiveErrors, rxDrop family
 	sent, sentPackets, sendErrors, txDrop            family
@@ -121,7 +121,7 @@ func (w wires) add(l labels, t traffic) {
 	w.txDrop.add(l, float64(t.txDrop), now)
 }
 
-// details are the metrics of containers alone.
+// details are the metrics that only containers have.
 type details struct {
 	devices                                map[string]string
 	start, cache                           family

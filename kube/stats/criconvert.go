@@ -8,10 +8,10 @@ import (
 	stats "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 )
 
-// at turns the runtime's nanoseconds into a time.
+// at converts the runtime's nanoseconds to a time.
 func at(nanoseconds int64) metav1.Time { return metav1.NewTime(time.Unix(0, nanoseconds)) }
 
-// value is nil if the runtime says nothing.
+// value is nil if the runtime reports nothing.
 func value(v *runtimeapi.UInt64Value) *uint64 {
 	if v == nil {
 		return nil
@@ -19,7 +19,7 @@ func value(v *runtimeapi.UInt64Value) *uint64 {
 	return pointer(v.GetValue())
 }
 
-// cpuOf is nil unless the runtime counts CPU time, which it does not for what has ended.
+// cpuOf is nil unless the runtime reports CPU time, which it does not for a container that has ended.
 func cpuOf(u *runtimeapi.CpuUsage) *stats.CPUStats {
 	if u.GetUsageCoreNanoSeconds() == nil {
 		return nil
@@ -30,7 +30,7 @@ func cpuOf(u *runtimeapi.CpuUsage) *stats.CPUStats {
 	}
 }
 
-// memoryOf is nil unless the runtime says the working set.
+// memoryOf is nil unless the runtime reports the working set.
 func memoryOf(u *runtimeapi.MemoryUsage) *stats.MemoryStats {
 	if u.GetWorkingSetBytes() == nil {
 		return nil

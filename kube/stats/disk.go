@@ -17,22 +17,22 @@ import (
 	"github.com/podwright/podwright/cleanup/eviction"
 )
 
-// disk measures what pods have on the disk. Sizes that took a walk are kept for a while.
+// disk measures what pods use on disk. Sizes that took a walk are cached.
 type disk struct {
 	age   time.Duration
 	sizes map[string]size // by folder
 	seen  map[string]bool
-	// systems are the file systems of this reading by a folder on them.
+	// systems are the file systems of this reading, keyed by a folder on them.
 	systems map[string]*stats.FsStats
 }
 
-// size is what a folder took at a time.
+// size is what a folder took at one time.
 type size struct {
 	at           time.Time
 	bytes, files uint64
 }
 
-// begin begins a reading; what is not asked for until end is forgotten.
+// begin begins a reading; what is not requested before end is forgotten.
 func (d *disk) begin() { d.seen, d.systems = map[string]bool{}, map[string]*stats.FsStats{} }
 
 func (d *disk) end() {
@@ -55,8 +55,8 @@ func (d *disk) system(folder string, now time.Time) stats.FsStats {
 	return stats.FsStats{Time: metav1.NewTime(now)}
 }
 
-// folder returns what a folder takes of its file system, by a walk at most as old as age. If ctx ends
-// the walk, it is what an older one said, and nothing without one.
+// folder returns what a folder takes of its file system, by a walk that is at most age old. If ctx
+// ends the walk, the result of an older one is returned, or nil without one.
 func (d *disk) folder(ctx context.Context, folder string, now time.Time) *stats.FsStats {
 	d.seen[folder] = true
 	known, ok := d.sizes[folder]
@@ -73,13 +73,13 @@ func (d *disk) folder(ctx context.Context, folder string, now time.Time) *stats.
 			return nil
 		}
 	}
-	out := d.system(filepath.Dir(folder), now) // the same for all of a pod
+	out := d.system(filepath.Dir(folder), now) // the same for all folders of a pod
 	out.Time = metav1.NewTime(known.at)
 	out.UsedBytes, out.InodesUsed = pointer(known.bytes), pointer(known.files)
 	return &out
 }
 
-// add measures layers, logs, volumes and all of it together for a pod.
+// add measures a pod's layers, logs and volumes, and their total.
 func (d *disk) add(ctx context.Context, p *pod, spec *v1.Pod, engine Engine, found *found, now time.Time) {
 	local, mounted := engine.LocalStorage(spec.UID)
 	var own uint64 // what counts as the pod's ephemeral storage
@@ -104,7 +104,7 @@ func (d *disk) add(ctx context.Context, p *pod, spec *v1.Pod, engine Engine, fou
 		}
 		count(c.stats.Rootfs)
 	}
-	for _, folders := range []map[string]string{local.Logs, local.Messages} { // those of containers that have ended too
+	for _, folders := range []map[string]string{local.Logs, local.Messages} { // of ended containers too
 		for _, folder := range folders {
 			count(d.folder(ctx, folder, now))
 		}
@@ -144,7 +144,7 @@ func measured(v *v1.Volume) bool {
 	return v.EmptyDir != nil || v.ConfigMap != nil || v.Secret != nil || v.Projected != nil || v.DownwardAPI != nil
 }
 
-// volume measures a volume: a file system of its own as the kernel counts it, otherwise by a walk.
+// volume measures a volume: its own file system as the kernel counts it, otherwise by a walk.
 func (d *disk) volume(ctx context.Context, path string, now time.Time) *stats.FsStats {
 	if mountPoint(path) {
 		return fileSystem(path, now)

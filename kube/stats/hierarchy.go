@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// hierarchy reads cgroups of either version. It has no state but a buffer: it is for one goroutine.
+// hierarchy reads cgroups of either version. Its only state is a buffer: use it from one goroutine.
 type hierarchy struct {
 	root string
-	// trees are, on version 1, the folders of the controllers below root; nil on version 2.
+	// trees are the folders of the controllers below root on version 1; nil on version 2.
 	trees map[string]string
 	files reader
 }
 
-// examine finds out which version the root holds. A machine without cgroups has none to read.
+// examine detects which version the root holds. A machine without cgroups has none to read.
 func examine(root string) *hierarchy {
 	h := &hierarchy{root: root}
 	if _, err := os.Stat(filepath.Join(root, "cgroup.controllers")); err == nil {
@@ -24,7 +24,7 @@ func examine(root string) *hierarchy {
 	h.trees = map[string]string{}
 	entries, _ := os.ReadDir(root)
 	for _, e := range entries {
-		if !e.IsDir() { // a link is another name of a tree that is there too
+		if !e.IsDir() { // a link is another name of a tree that exists as well
 			continue
 		}
 		for controller := range strings.SplitSeq(e.Name(), ",") {
@@ -36,7 +36,7 @@ func examine(root string) *hierarchy {
 
 func (h *hierarchy) unified() bool { return h.trees == nil }
 
-// read returns what a file of a cgroup holds until the next call; false if there is none.
+// read returns a file of a cgroup, valid until the next call; false if it does not exist.
 func (h *hierarchy) read(controller, cgroup, file string) ([]byte, bool) {
 	dir := h.root
 	if !h.unified() {
@@ -56,8 +56,8 @@ const (
 	maxFolders = 20_000
 )
 
-// find looks for the cgroups of containers: folders that are named after their IDs, as
-// runtimes with either driver name them. IDs without one are not in the result.
+// find looks for the cgroups of containers: folders that are named after their IDs, in the form
+// that runtimes use with either cgroup driver. IDs without a cgroup are not in the result.
 func (h *hierarchy) find(ids map[string]bool) map[string]string {
 	top := h.root
 	if !h.unified() {
@@ -86,7 +86,7 @@ func (s *search) walk(at string, depth int) error {
 	if s.folders++; depth > maxDepth || s.folders > maxFolders {
 		return nil
 	}
-	entries, _ := os.ReadDir(filepath.Join(s.top, at)) // one that is gone has nothing
+	entries, _ := os.ReadDir(filepath.Join(s.top, at)) // a cgroup that is gone has no entries
 	for _, e := range entries {
 		if !e.IsDir() {
 			continue
@@ -99,7 +99,7 @@ func (s *search) walk(at string, depth int) error {
 			if len(s.found) == len(s.ids) {
 				return errFoundAll
 			}
-			continue // a container's own cgroups are part of it
+			continue // a container's inner cgroups are part of it
 		}
 		if err := s.walk(path, depth+1); err != nil {
 			return err
@@ -108,8 +108,8 @@ func (s *search) walk(at string, depth int) error {
 	return nil
 }
 
-// idOf returns which ID the name of a cgroup has: ID, PREFIX-ID or PREFIX-ID.scope; empty if it has none of
-// those wanted. What a runtime's monitor has is not the container.
+// idOf returns the ID in the name of a cgroup: ID, PREFIX-ID or PREFIX-ID.scope; empty if it is none of
+// those wanted. The cgroup of a runtime's monitor process does not count as the container's.
 func (s *search) idOf(name string) string {
 	name = strings.TrimSuffix(name, ".scope")
 	if strings.Contains(name, "conmon-") {
@@ -123,8 +123,8 @@ func (s *search) idOf(name string) string {
 	return ""
 }
 
-// podCgroup returns the cgroup of the pod that a container's cgroup is in, empty if the pod has
-// none of its own.
+// podCgroup returns the cgroup of the pod that a container's cgroup is in, empty if the pod has no
+// cgroup of its own.
 func podCgroup(container, uid string) string {
 	dir := filepath.Dir(container)
 	name := strings.TrimSuffix(filepath.Base(dir), ".slice")

@@ -2,28 +2,28 @@ package stats
 
 import "time"
 
-// history is what must be remembered of one reading for the next: rates are between two of them,
-// and no counter goes back. It holds what the last reading has, and nothing else.
+// history is what one reading must remember for the next: rates span two of them, and no counter
+// decreases. It holds only what the last reading had.
 type history struct {
 	counters map[string]*counter
 	sums     map[string]*sum
 	seen     map[string]bool
 }
 
-// counter is a counter of one object, which never goes back.
+// counter is a counter of one object. It never decreases.
 type counter struct {
 	value uint64
-	// base is the value at the beginning of the time that rate is of.
+	// base is the value at the beginning of the interval for rate.
 	base   uint64
 	baseAt time.Time
-	// older is the base of the next reading, at least window after base.
+	// older is the next base; it is taken at least window after base.
 	older   uint64
 	olderAt time.Time
 	rate    *uint64
 }
 
-// The time that a rate is of: long enough that scrapes shortly after one another do not make it
-// jump, no longer than needed.
+// The interval for a rate: long enough that scrapes in quick succession do not make it jump, and no
+// longer than needed.
 const (
 	minWindow = time.Second
 	window    = 10 * time.Second
@@ -31,7 +31,7 @@ const (
 
 // sum is the CPU time of a pod without a cgroup of its own.
 type sum struct {
-	// gone is what containers used that have ended, of those that were seen.
+	// gone is what ended containers used, of those that were seen.
 	gone uint64
 	last map[string]uint64
 }
@@ -40,7 +40,7 @@ func newHistory() *history {
 	return &history{counters: map[string]*counter{}, sums: map[string]*sum{}}
 }
 
-// begin begins a reading. What is not asked for until end is forgotten.
+// begin begins a reading. What is not requested before end is forgotten.
 func (h *history) begin() { h.seen = map[string]bool{} }
 
 func (h *history) end() {
@@ -56,8 +56,8 @@ func (h *history) end() {
 	}
 }
 
-// rate takes the value of a counter of nanoseconds and returns it, or the one before if that is
-// larger, and what was counted per second, nil if that is not known yet.
+// rate takes the value of a counter of nanoseconds and returns it, or the previous one if that is
+// larger, and the increase per second, nil if that is not known yet.
 func (h *history) rate(key string, at time.Time, value uint64) (total uint64, perSecond *uint64) {
 	h.seen[key] = true
 	c := h.counters[key]
@@ -66,7 +66,7 @@ func (h *history) rate(key string, at time.Time, value uint64) (total uint64, pe
 		return value, nil
 	}
 	c.value = max(c.value, value)
-	if at.Before(c.baseAt) { // the clock was put back
+	if at.Before(c.baseAt) { // the clock was set back
 		c.base, c.baseAt, c.older, c.olderAt = c.value, at, c.value, at
 	}
 	if at.Sub(c.olderAt) >= window {
@@ -79,8 +79,8 @@ func (h *history) rate(key string, at time.Time, value uint64) (total uint64, pe
 	return c.value, c.rate
 }
 
-// add takes the counters of the containers of a pod, by ID, and returns what those that run and
-// those that have run used together. A container that runs and has no value has the one before.
+// add takes the counters of a pod's containers, by ID, and returns the total of running and ended
+// ones. A running container without a value keeps its previous one.
 func (h *history) add(pod string, running map[string]*uint64) (total uint64) {
 	h.seen[pod] = true
 	s := h.sums[pod]

@@ -19,7 +19,7 @@ type machine struct {
 	files reader
 }
 
-// read returns a file below /proc until the next call, nil if there is none.
+// read returns a file below /proc, valid until the next call, nil if it does not exist.
 func (m *machine) read(name string) []byte {
 	text, err := m.files.read(m.proc+"/"+name, false)
 	if err != nil {
@@ -31,7 +31,7 @@ func (m *machine) read(name string) []byte {
 // tick is the unit of times in /proc/stat, the same on all machines.
 const tick = 10 * time.Millisecond
 
-// cpu returns the time that all CPUs together have worked, and when the machine started.
+// cpu returns the time that all CPUs together have worked, when the machine started, and the number of CPUs.
 func (m *machine) cpu() (worked *uint64, boot time.Time, cores int) {
 	for line := range bytes.Lines(m.read("stat")) {
 		fields := bytes.Fields(line)
@@ -55,7 +55,7 @@ func (m *machine) cpu() (worked *uint64, boot time.Time, cores int) {
 	return worked, boot, cores
 }
 
-// memory returns what is in use, and what is there.
+// memory returns what is in use, and the total.
 func (m *machine) memory(now time.Time) (*stats.MemoryStats, *stats.SwapStats, uint64) {
 	info := map[string]uint64{}
 	for line := range strings.Lines(string(m.read("meminfo"))) {
@@ -70,7 +70,7 @@ func (m *machine) memory(now time.Time) (*stats.MemoryStats, *stats.SwapStats, u
 		return nil, nil, 0
 	}
 	at := metav1.NewTime(now)
-	// As eviction counts it: what can be used without pushing out anything that is in use.
+	// As eviction counts it: what can be used without evicting anything that is in use.
 	available := min(info["MemFree"]+info["Inactive(file)"], total)
 	memory := &stats.MemoryStats{
 		Time: at, AvailableBytes: pointer(available), WorkingSetBytes: pointer(total - available),
@@ -82,7 +82,7 @@ func (m *machine) memory(now time.Time) (*stats.MemoryStats, *stats.SwapStats, u
 	return memory, swap, total
 }
 
-// node reads what needs no walk: the file systems too if full.
+// node reads what needs no walk; with full, also network, file system and process numbers.
 func (m *machine) node(name, root string, full bool, now time.Time, past *history) (out stats.NodeStats, capacity capacity) {
 	at := metav1.NewTime(now)
 	out.NodeName = name
@@ -112,14 +112,14 @@ func (m *machine) node(name, root string, full bool, now time.Time, past *histor
 	return out, capacity
 }
 
-// capacity is what the machine has, and what went through its interfaces.
+// capacity is what the machine has, and the traffic of its interfaces.
 type capacity struct {
 	cores   int
 	memory  uint64
 	traffic []traffic
 }
 
-// processes returns how many there are and may be, threads included.
+// processes returns how many processes there are and may be, threads included.
 func (m *machine) processes(now time.Time) *stats.RlimitStats {
 	out := &stats.RlimitStats{Time: metav1.NewTime(now)}
 	if fields := bytes.Fields(m.read("loadavg")); len(fields) >= 4 { // the fourth is running/existing
@@ -177,7 +177,7 @@ func fileSystem(dir string, now time.Time) *stats.FsStats {
 	return out
 }
 
-// runtimeFs asks the runtime where it keeps images and layers; what it does not answer is not shown.
+// runtimeFs asks the runtime where it keeps images and layers; what it does not answer is omitted.
 func runtimeFs(ctx context.Context, images ImageFs, now time.Time) *stats.RuntimeStats {
 	response, err := images.ImageFsInfo(ctx)
 	if err != nil || len(response.GetImageFilesystems()) == 0 {
@@ -204,7 +204,7 @@ func runtimeFs(ctx context.Context, images ImageFs, now time.Time) *stats.Runtim
 	return out
 }
 
-// devices returns the names of block devices by number, as in 8:0 to /dev/sda.
+// devices returns the names of block devices by number, for example 8:0 to /dev/sda.
 func (m *machine) devices() map[string]string {
 	out := map[string]string{}
 	for line := range bytes.Lines(m.read("diskstats")) {

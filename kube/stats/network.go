@@ -15,20 +15,20 @@ import (
 	stats "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 )
 
-// traffic is what went through an interface. Counters of a namespace begin with it.
+// traffic is the traffic of an interface. Counters start with the network namespace.
 type traffic struct {
 	name                                             string
 	received, receivedPackets, receiveErrors, rxDrop uint64
 	sent, sentPackets, sendErrors, txDrop            uint64
 }
 
-// parseTraffic reads a table of the form of /proc/net/dev, without the loopback interface and those that
-// lead nowhere.
+// parseTraffic parses a table in the form of /proc/net/dev, without the loopback interface and
+// those that lead nowhere.
 func parseTraffic(table []byte) (out []traffic) {
 	for line := range bytes.Lines(table) {
 		name, rest, found := bytes.Cut(line, []byte(":"))
 		if !found {
-			continue // the heading
+			continue // the header
 		}
 		fields := bytes.Fields(rest)
 		t := traffic{name: string(bytes.TrimSpace(name))}
@@ -47,18 +47,18 @@ func parseTraffic(table []byte) (out []traffic) {
 	return out
 }
 
-// podEnds are the names of interfaces that are the node's ends of pods' and containers' own: what
-// goes through them is shown with the pods, and there are as many.
+// podEnds are prefixes of interfaces that are the node's ends of pods' interfaces: their traffic is
+// shown with the pods, and there is one per pod.
 var podEnds = []string{"veth", "docker", "nerdctl", "cali", "lxc"}
 
-// ofNode are the interfaces of the node that are no pod's.
+// ofNode returns the node's interfaces that belong to no pod.
 func ofNode(list []traffic) []traffic {
 	return slices.DeleteFunc(list, func(t traffic) bool {
 		return slices.ContainsFunc(podEnds, func(prefix string) bool { return strings.HasPrefix(t.name, prefix) })
 	})
 }
 
-// network shows traffic as a summary does. The interface of that name is the default one.
+// network shows traffic as a summary does. name is the default interface.
 func network(list []traffic, name string, at time.Time) *stats.NetworkStats {
 	if len(list) == 0 {
 		return nil
@@ -79,7 +79,7 @@ func network(list []traffic, name string, at time.Time) *stats.NetworkStats {
 // routeUp is the flag of a route that is in use.
 const routeUp = 1
 
-// defaultInterface returns the interface of the default route in a table of the form of
+// defaultInterface returns the interface of the default route in a table in the form of
 // /proc/net/route, empty if there is none.
 func defaultInterface(table []byte) (name string) {
 	best := uint64(math.MaxUint64)
@@ -99,7 +99,7 @@ func defaultInterface(table []byte) (name string) {
 	return name
 }
 
-// podInterface is the name of a pod's interface to the cluster's network: CNI plugins call it so.
+// podInterface is the name that CNI plugins give a pod's interface to the cluster's network.
 const podInterface = "eth0"
 
 // podDefault returns the name of a pod's default interface.

@@ -17,17 +17,17 @@ import (
 	"github.com/podwright/podwright/runtime/pods"
 )
 
-// Engine is what a source needs of the engine; *podwright.Engine has it. Its methods are called
-// by one goroutine at a time.
+// Engine is what a source needs of the engine; *podwright.Engine implements it. Its methods are
+// called by one goroutine at a time.
 type Engine interface {
-	// Pods returns the pods of the node; containers of others are not shown.
+	// Pods returns the pods of the node; containers of other pods are not shown.
 	Pods() []v1.Pod
-	// LocalStorage says where a pod keeps its logs and volumes.
+	// LocalStorage returns where a pod keeps its logs and volumes.
 	LocalStorage(uid types.UID) (pods.LocalStorage, map[string]pods.MountedVolume)
 }
 
-// ImageFs is an optional ability of an image service: it says which file systems hold
-// images and the layers of containers.
+// ImageFs is an optional ability of an image service: it reports which file systems hold images and
+// the layers of containers.
 type ImageFs interface {
 	ImageFsInfo(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, error)
 }
@@ -39,27 +39,27 @@ type Options struct {
 	// Engine has the pods.
 	Engine Engine
 	// Runtime lists containers and, if it is a [cri.StatsLister], measures them. What it does not
-	// say is read from cgroups. Nil: only the node is measured.
+	// report is read from cgroups. Nil means that only the node is measured.
 	Runtime cri.Reader
-	// Images is asked for the file systems of images. Nil: they are not shown.
+	// Images is asked for the file systems of images. Nil means that they are not shown.
 	Images ImageFs
-	// RootDir is a folder on the node's file system, which is shown as the node's; the engine's RootDir.
-	// Empty: it is not shown.
+	// RootDir is a folder on the file system that is shown as the node's; use the engine's RootDir.
+	// Empty means that none is shown.
 	RootDir string
 
-	// Proc and Cgroups are where the kernel shows processes and cgroups: the one tree of version 2, or
-	// the folder with a mount per controller of version 1. Empty: /proc and /sys/fs/cgroup.
+	// Proc and Cgroups are where the kernel shows processes and cgroups: the single tree of version 2,
+	// or the folder with a mount per controller of version 1. Empty means /proc and /sys/fs/cgroup.
 	Proc, Cgroups string
 
-	// MaxAge is how old a reading may be that another scrape made. 0 means 1 s; negative: every
-	// scrape reads for itself.
+	// MaxAge is how old a reading of another scrape may be to be reused. 0 means 1 s; negative
+	// means that every scrape makes its own.
 	MaxAge time.Duration
 	// DiskAge is how old the sizes of volumes and logs may be, which take a walk through their
-	// files. A quarter of a scrape's time is for walks; what they do not reach has its older size, or
-	// none. 0 means 1 min.
+	// files. Walks may take a quarter of Timeout; what they do not reach keeps its older size, or
+	// has none. 0 means 1 min.
 	DiskAge time.Duration
-	// Timeout bounds one scrape, its wait for another included. 0 means 8 s, so that a scraper that
-	// waits for 10 s, as they do, is answered.
+	// Timeout bounds one scrape, including its wait for another. 0 means 8 s, so that scrapers,
+	// which usually wait for 10 s, get an answer.
 	Timeout time.Duration
 
 	// Clock is the time of readings. Nil means the real clock.

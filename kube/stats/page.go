@@ -11,11 +11,11 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// page is the metrics of one scrape. It is made of the library's values at once, without a registry:
-// series share their labels, and there are thousands.
+// page is the metrics of one scrape. It is built directly from the Prometheus library's values,
+// without a registry: series share their labels, and there are thousands.
 type page struct{ families []*dto.MetricFamily }
 
-// family are the series of one metric.
+// family is the series of one metric.
 type family struct{ *dto.MetricFamily }
 
 func (p *page) family(kind dto.MetricType, name, help string) family {
@@ -30,10 +30,10 @@ func (p *page) counter(name, help string) family {
 
 func (p *page) gauge(name, help string) family { return p.family(dto.MetricType_GAUGE, name, help) }
 
-// labels are those of a series, in the order of their names.
+// labels are the labels of a series, in the order of their names.
 type labels []*dto.LabelPair
 
-// label makes labels of names and values.
+// label makes labels from names and values.
 func label(pairs ...string) (out labels) {
 	for i := 0; i < len(pairs); i += 2 {
 		out = append(out, &dto.LabelPair{Name: &pairs[i], Value: &pairs[i+1]})
@@ -41,13 +41,13 @@ func label(pairs ...string) (out labels) {
 	return out
 }
 
-// with returns labels and one more.
+// with returns the labels plus one more.
 func (l labels) with(name, value string) labels {
 	at, _ := slices.BinarySearchFunc(l, name, func(p *dto.LabelPair, name string) int { return cmp.Compare(p.GetName(), name) })
 	return slices.Insert(slices.Clone(l), at, &dto.LabelPair{Name: &name, Value: &value})
 }
 
-// add adds a series with its value. A zero time is that of the scrape.
+// add adds a series with its value. A zero time means that of the scrape.
 func (f family) add(l labels, value float64, at time.Time) {
 	m := &dto.Metric{Label: l}
 	if f.GetType() == dto.MetricType_COUNTER {
@@ -68,7 +68,7 @@ func (f family) number(l labels, value *uint64, at time.Time) {
 	}
 }
 
-// seconds adds a series of nanoseconds if its value is known.
+// seconds adds a series in seconds from nanoseconds, if the value is known.
 func (f family) seconds(l labels, nanoseconds *uint64, at time.Time) {
 	if nanoseconds != nil {
 		f.add(l, float64(*nanoseconds)/1e9, at)
@@ -82,13 +82,13 @@ func (p *page) gather() []*dto.MetricFamily {
 	return out
 }
 
-// serve answers with metrics in a format that the client asks for.
+// serve answers with metrics in the format that the client asks for.
 func (p *page) serve(w http.ResponseWriter, r *http.Request) {
 	gatherer := prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) { return p.gather(), nil })
 	promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}).ServeHTTP(w, r)
 }
 
-// failed is the value of a metric that says whether a scrape failed.
+// failed returns the value of a metric that says whether a scrape failed.
 func failed(err error) float64 {
 	if err != nil {
 		return 1

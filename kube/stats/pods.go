@@ -18,11 +18,11 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// pod is what one pod uses. The containers are not in its stats.
+// pod is what one pod uses. Its stats do not include the containers.
 type pod struct {
 	stats      stats.PodStats
 	sandbox    string // its ID
-	cgroup     string // empty: it has none of its own
+	cgroup     string // empty if it has none of its own
 	traffic    []traffic
 	containers []container
 }
@@ -32,7 +32,7 @@ type container struct {
 	stats   stats.ContainerStats
 	id      string
 	image   string
-	cgroup  string // empty: not known
+	cgroup  string // empty if not known
 	details usage  // if they are part of the reading
 	limits  limits // likewise
 }
@@ -104,7 +104,7 @@ func (s *Source) assemble(ctx context.Context, found *found, want parts, now tim
 	return out
 }
 
-// pod measures one pod but for its disk.
+// pod measures one pod except for its disk usage.
 func (s *Source) pod(spec *v1.Pod, m *members, found *found, want parts, now time.Time) pod {
 	uid := string(spec.UID)
 	p := pod{
@@ -137,8 +137,8 @@ func (s *Source) pod(spec *v1.Pod, m *members, found *found, want parts, now tim
 	return p
 }
 
-// container measures one container: as the runtime does, and by its cgroup what the runtime does not
-// say.
+// container measures one container: what the runtime reports, and from its cgroup what the runtime
+// does not report.
 func (s *Source) container(c *runtimeapi.Container, said *runtimeapi.ContainerStats, want parts, now time.Time) container {
 	out := container{id: c.GetId(), cgroup: s.paths[c.GetId()]}
 	out.stats.StartTime = metav1.NewTime(time.Unix(0, c.GetCreatedAt()))
@@ -168,7 +168,7 @@ func (s *Source) container(c *runtimeapi.Container, said *runtimeapi.ContainerSt
 	return out
 }
 
-// missing says what a cgroup is asked for that the runtime did not say.
+// missing returns what the cgroup must provide because the runtime did not report it.
 func missing(cpu *stats.CPUStats, memory *stats.MemoryStats) (need facts) {
 	if cpu == nil {
 		need |= cpuTime
@@ -179,10 +179,10 @@ func missing(cpu *stats.CPUStats, memory *stats.MemoryStats) (need facts) {
 	return need
 }
 
-// limitsAge is how old limits may be: they change rarely, and are many files.
+// limitsAge is how old limits may be: they change rarely, and take many files to read.
 const limitsAge = time.Minute
 
-// limits returns those of a container.
+// limits returns the limits of a container.
 func (s *Source) limits(id, cgroup string, now time.Time) limits {
 	known, ok := s.held[id]
 	if age := now.Sub(known.at); !ok || age >= limitsAge || age < 0 {
@@ -192,8 +192,8 @@ func (s *Source) limits(id, cgroup string, now time.Time) limits {
 	return known
 }
 
-// whole measures the pod as a whole: as the runtime does, by its cgroup, or as the sum of its
-// containers.
+// whole measures the pod as a whole: as the runtime reports it, from its cgroup, or as the sum of
+// its containers.
 func (s *Source) whole(p *pod, spec *v1.Pod, said *runtimeapi.LinuxPodSandboxStats, count *uint64, want parts, now time.Time) {
 	p.stats.CPU, p.stats.Memory, p.stats.IO = cpuOf(said.GetCpu()), memoryOf(said.GetMemory()), ioOf(said.GetIo())
 	need := missing(p.stats.CPU, p.stats.Memory)
@@ -243,8 +243,8 @@ func (s *Source) whole(p *pod, spec *v1.Pod, said *runtimeapi.LinuxPodSandboxSta
 	available(p.stats.Memory, podLimit(spec))
 }
 
-// count keeps a counter from going back, and sets its rate. The runtime's rate counts until there is one of
-// this source: containerd 1.6 has it since whoever asked last, 0 the first time.
+// count keeps a counter from decreasing, and sets its rate. The runtime's rate is used until this source
+// has one: containerd 1.6 computes its rate since any client's last request, 0 for the first one.
 func (s *Source) count(cpu *stats.CPUStats, key string) {
 	if cpu == nil || cpu.UsageCoreNanoSeconds == nil {
 		return
@@ -256,7 +256,7 @@ func (s *Source) count(cpu *stats.CPUStats, key string) {
 	}
 }
 
-// connect measures what went through the pod's interfaces.
+// connect measures the traffic of the pod's interfaces.
 func (s *Source) connect(p *pod, said *runtimeapi.LinuxPodSandboxStats, want parts, now time.Time) {
 	if n := said.GetNetwork(); n.GetDefaultInterface() != nil {
 		p.stats.Network = networkOf(n)
@@ -287,18 +287,18 @@ func (s *Source) process(cgroup string) string {
 	}
 	text, _ := s.cgroups.read("memory", cgroup, "cgroup.procs")
 	first, _, _ := bytes.Cut(text, []byte("\n"))
-	if id, err := strconv.ParseUint(string(first), 10, 31); err != nil || id == 0 { // 0: one of another PID namespace
+	if id, err := strconv.ParseUint(string(first), 10, 31); err != nil || id == 0 { // 0: in another PID namespace
 		return ""
 	}
 	return string(first)
 }
 
-// imageOf is the name of a container's image as its user knows it.
+// imageOf returns the name of a container's image as its user knows it.
 func imageOf(c *runtimeapi.Container) string {
 	return cmp.Or(c.GetImage().GetUserSpecifiedImage(), c.GetImage().GetImage(), c.GetImageRef())
 }
 
-// fill takes from a cgroup what the runtime did not say.
+// fill sets from a cgroup what the runtime did not report.
 func fill(cpu **stats.CPUStats, memory **stats.MemoryStats, swap **stats.SwapStats, u *usage) {
 	at := metav1.NewTime(u.at)
 	if *cpu == nil && u.cpu != nil {
@@ -321,7 +321,7 @@ func fill(cpu **stats.CPUStats, memory **stats.MemoryStats, swap **stats.SwapSta
 	}
 }
 
-// available sets what is left below a limit, if there is one.
+// available sets what remains below a limit, if there is one.
 func available(memory *stats.MemoryStats, limit uint64) {
 	if memory == nil || memory.WorkingSetBytes == nil {
 		return
@@ -329,11 +329,11 @@ func available(memory *stats.MemoryStats, limit uint64) {
 	if limit > 0 {
 		memory.AvailableBytes = less(&limit, *memory.WorkingSetBytes)
 	} else if memory.AvailableBytes != nil && *memory.AvailableBytes == 0 {
-		memory.AvailableBytes = nil // how runtimes say that there is no limit
+		memory.AvailableBytes = nil // some runtimes report no limit in this way
 	}
 }
 
-// specOf returns what a pod says about one of its containers, nil if nothing, as of an ephemeral one.
+// specOf returns a container's spec in a pod, nil if there is none, as for an ephemeral container.
 func specOf(pod *v1.Pod, name string) *v1.Container {
 	for _, list := range [][]v1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
 		if i := slices.IndexFunc(list, func(c v1.Container) bool { return c.Name == name }); i >= 0 {
@@ -343,10 +343,10 @@ func specOf(pod *v1.Pod, name string) *v1.Container {
 	return nil
 }
 
-// memoryOfList is the memory of a list of resources in bytes.
+// memoryOfList returns the memory of a list of resources in bytes.
 func memoryOfList(list v1.ResourceList) uint64 { return uint64(max(list.Memory().Value(), 0)) }
 
-// podLimit is that of a pod as a whole: its own, or the sum of its containers', sidecars too, if each has one.
+// podLimit is the memory limit of a pod: its own, or the sum over containers and sidecars if each has one.
 func podLimit(spec *v1.Pod) (sum uint64) {
 	if r := spec.Spec.Resources; r != nil {
 		if own := memoryOfList(r.Limits); own > 0 {
@@ -366,7 +366,7 @@ func podLimit(spec *v1.Pod) (sum uint64) {
 	return sum
 }
 
-// sumOfMemory adds up what containers use, nil if none is known.
+// sumOfMemory adds up what containers use, nil if nothing is known.
 func sumOfMemory(list []container, now time.Time) *stats.MemoryStats {
 	var out *stats.MemoryStats
 	for i := range list {

@@ -7,17 +7,17 @@ import (
 )
 
 const (
-	// pageSize is what the kernel shows of one of its small files at once.
+	// pageSize is how much the kernel returns at once of one of its small files.
 	pageSize = 4096
-	// maxFile bounds what is read of a file.
+	// maxFile bounds what is read from a file.
 	maxFile = 1 << 20
 )
 
-// reader reads files of the kernel into its buffer. A scrape reads hundreds, which are no files that
-// could block: package os would make ready for that, at twice the cost.
+// reader reads files of the kernel into its buffer. A scrape reads hundreds, none of which can
+// block; package os prepares for blocking files, at twice the cost.
 type reader struct{ buffer []byte }
 
-// read returns a file until the next call. A small one is known to be shown at once.
+// read returns a file, valid until the next call. small says that one read returns all of a file below a page.
 func (r *reader) read(path string, small bool) ([]byte, error) {
 	fd, err := retry(func() (int, error) { return unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0) })
 	if err != nil {
@@ -42,7 +42,7 @@ func (r *reader) read(path string, small bool) ([]byte, error) {
 	}
 }
 
-// retry makes a call again that a signal has interrupted.
+// retry repeats a call that was interrupted by a signal.
 func retry(call func() (int, error)) (n int, err error) {
 	for {
 		if n, err = call(); !errors.Is(err, unix.EINTR) {

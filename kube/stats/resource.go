@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// ServeResource answers as the kubelet's /metrics/resource does, which metrics-server reads. Samples have
-// the time of their measurement. If the runtime does not answer in time, the page has the node alone, and
-// resource_scrape_error is 1.
+// ServeResource answers like the kubelet's /metrics/resource, which metrics-server reads. Samples
+// carry the time of their measurement. If the runtime does not answer in time, the page shows only
+// the node, and resource_scrape_error is 1.
 func (s *Source) ServeResource(w http.ResponseWriter, r *http.Request) {
 	resourcePage(s.read(r.Context(), 0)).serve(w, r)
 }
 
-// resourcePage shows a reading. A container that runs has its start time even if it could not be
-// measured: metrics-server leaves out a pod with half a container, which is better than
-// a pod that seems to need less than it does.
+// resourcePage shows a reading. A running container has its start time even if it could not be
+// measured: metrics-server then skips the pod as incomplete, which is better than a pod that seems
+// to need less than it does.
 func resourcePage(r *reading) *page {
 	var p page
 	none := time.Time{}
@@ -69,5 +69,5 @@ func resourcePage(r *reading) *page {
 	return &p
 }
 
-// seconds is a time as metrics have it.
+// seconds is a time as metrics represent it.
 func seconds(t time.Time) float64 { return float64(t.UnixNano()) / 1e9 }

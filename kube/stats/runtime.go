@@ -10,29 +10,29 @@ import (
 	"github.com/podwright/podwright/runtime/cri"
 )
 
-// podStatsPause is how long a runtime is not asked for the statistics of pods after it failed to say
-// them: it may be unable to, or to for one pod of the node, which fails all of the answer.
+// podStatsPause is how long a runtime is not asked for the statistics of pods after that failed: it
+// may not support them, or fail for one pod of the node, which fails the whole answer.
 const podStatsPause = 5 * time.Minute
 
 // runtimeReader asks a container runtime what runs and what that uses.
 type runtimeReader struct {
 	runtime cri.Reader
-	lister  cri.StatsLister // nil: it measures nothing
-	// podStats is when it is asked for the statistics of pods again.
+	lister  cri.StatsLister // nil if it measures nothing
+	// podStats is when to ask for the statistics of pods again.
 	podStats time.Time
 }
 
-// found is what runs, and what of it the runtime measures.
+// found is what runs, and what the runtime has measured of it.
 type found struct {
 	sandboxes  []*runtimeapi.PodSandbox
 	containers []*runtimeapi.Container
-	// stats are those of containers and pods by the ID of the container and the sandbox.
+	// stats and podStats are keyed by the ID of the container and of the sandbox.
 	stats    map[string]*runtimeapi.ContainerStats
 	podStats map[string]*runtimeapi.LinuxPodSandboxStats
 }
 
-// read asks the runtime. Statistics come first: what has ended since is not in the lists, and
-// what has started since is measured by its cgroup.
+// read asks the runtime. Statistics come first: what has ended since is not in the lists, and what
+// has started since is measured by its cgroup.
 func (r *runtimeReader) read(ctx context.Context, now time.Time) (*found, error) {
 	f := &found{stats: map[string]*runtimeapi.ContainerStats{}, podStats: map[string]*runtimeapi.LinuxPodSandboxStats{}}
 	if r.lister != nil {
@@ -53,8 +53,8 @@ func (r *runtimeReader) read(ctx context.Context, now time.Time) (*found, error)
 	return f, err
 }
 
-// measure asks for the statistics of pods, and if there are none for those of containers. A
-// runtime that cannot measure containers either leaves them to the cgroups.
+// measure asks for the statistics of pods or, if that fails, for those of containers. A runtime
+// that cannot measure containers either leaves them to the cgroups.
 func (r *runtimeReader) measure(ctx context.Context, f *found, now time.Time) error {
 	if !now.Before(r.podStats) {
 		list, err := r.lister.ListPodSandboxStats(ctx, nil)

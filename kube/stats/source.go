@@ -12,11 +12,11 @@ import (
 	"github.com/podwright/podwright/runtime/cri"
 )
 
-// Source measures a node and its pods when it is asked. It has no goroutine. Make one with [New]; it
-// is safe for concurrent use.
+// Source measures a node and its pods on request. It has no goroutine. Make one with [New]; it is
+// safe for concurrent use.
 type Source struct {
 	options Options
-	// turn is held by whoever reads; the fields below are theirs.
+	// turn is held by the goroutine that reads, which owns the fields below.
 	turn chan struct{}
 
 	runtime runtimeReader
@@ -24,7 +24,7 @@ type Source struct {
 	cgroups *hierarchy
 	past    *history
 	disk    disk
-	// paths are the cgroups of containers and sandboxes by ID, empty for those without.
+	// paths are the cgroups of containers and sandboxes by ID, empty for those without one.
 	paths map[string]string
 	// held are the limits of containers by ID.
 	held map[string]limits
@@ -45,7 +45,7 @@ func New(options Options) (*Source, error) {
 	return s, nil
 }
 
-// parts are what a reading has besides CPU and memory.
+// parts are what a reading contains besides CPU and memory.
 type parts uint8
 
 const (
@@ -54,7 +54,7 @@ const (
 	withDetails
 )
 
-// reading is what was measured at one time. It does not change.
+// reading is what was measured at one time. It is immutable.
 type reading struct {
 	at       time.Time
 	has      parts
@@ -62,15 +62,15 @@ type reading struct {
 	capacity capacity
 	devices  map[string]string // names of block devices by number
 	pods     []pod
-	// err is why the pods are not known.
+	// err says why the pods are not known.
 	err error
 }
 
-// errBusy: others' scrapes took all of the time.
+// errBusy says that other scrapes took all the time.
 var errBusy = errors.New("another scrape, which began earlier, did not end in time")
 
-// read returns a reading with all of these parts: that of another scrape if it is not too old,
-// otherwise its own.
+// read returns a reading with all the wanted parts: another scrape's if it is not too old,
+// otherwise a new one.
 func (s *Source) read(ctx context.Context, want parts) *reading {
 	oldest := s.options.Clock.Now().Add(-s.options.MaxAge)
 	limited, cancel := timing.WithTimeout(ctx, s.options.Clock, s.options.Timeout)
@@ -88,13 +88,13 @@ func (s *Source) read(ctx context.Context, want parts) *reading {
 	if r.err != nil {
 		s.options.Logger.V(1).Info("The pods could not be measured", "error", r.err.Error())
 	}
-	if r.err == nil { // what failed, or had no time left, is no answer for others
+	if r.err == nil { // a reading that failed or ran out of time is not reused
 		s.last = r
 	}
 	return r
 }
 
-// measure makes a reading. The caller has the turn.
+// measure makes a reading. The caller holds the turn.
 func (s *Source) measure(ctx context.Context, want parts) *reading {
 	r := &reading{at: s.options.Clock.Now(), has: want}
 	s.past.begin()
@@ -124,7 +124,7 @@ func (s *Source) measure(ctx context.Context, want parts) *reading {
 	return r
 }
 
-// locate finds the cgroups of what is new, and forgets those of what is gone.
+// locate finds the cgroups of new containers and sandboxes, and forgets those that are gone.
 func (s *Source) locate(found *found) {
 	unknown, present := map[string]bool{}, map[string]bool{}
 	note := func(id string) {

@@ -10,11 +10,11 @@ import (
 	stats "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 )
 
-// ErrRuntime, wrapped in errors of this package: the pods could not be measured.
+// ErrRuntime, wrapped in errors of this package, says that the pods could not be measured.
 var ErrRuntime = errors.New("the pods are not known")
 
-// Summary measures the node and its pods as the kubelet's /stats/summary shows them; with cpuAndMemory
-// alone nothing else is measured, which is cheaper. The summary is the caller's to read, not to change.
+// Summary measures the node and its pods as the kubelet's /stats/summary shows them; with
+// cpuAndMemory it measures nothing else, which is cheaper. The caller must not change the summary.
 // An error wraps [ErrRuntime].
 func (s *Source) Summary(ctx context.Context, cpuAndMemory bool) (*stats.Summary, error) {
 	want := withNetwork | withDisk
@@ -28,7 +28,7 @@ func (s *Source) Summary(ctx context.Context, cpuAndMemory bool) (*stats.Summary
 	return summaryOf(r, cpuAndMemory), nil
 }
 
-// summaryOf shows a reading, which may have more than is asked for.
+// summaryOf shows a reading, which may have more parts than requested.
 func summaryOf(r *reading, cpuAndMemory bool) *stats.Summary {
 	out := &stats.Summary{Node: r.node, Pods: make([]stats.PodStats, 0, len(r.pods))}
 	if n := &out.Node; cpuAndMemory {
@@ -52,8 +52,8 @@ func summaryOf(r *reading, cpuAndMemory bool) *stats.Summary {
 	return out
 }
 
-// ServeSummary answers as /stats/summary does. With ?only_cpu_and_memory=true the answer has those alone. If
-// the runtime does not answer in time it is 503.
+// ServeSummary answers like /stats/summary. With ?only_cpu_and_memory=true the answer has nothing
+// else. If the runtime does not answer in time, the answer is 503.
 func (s *Source) ServeSummary(w http.ResponseWriter, r *http.Request) {
 	only, err := strconv.ParseBool(r.URL.Query().Get("only_cpu_and_memory"))
 	if err != nil && r.URL.Query().Has("only_cpu_and_memory") {

@@ -9,7 +9,7 @@ import (
 	stats "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 )
 
-// usage is what the kernel counts for a cgroup and those below it. Nil: it does not say.
+// usage is what the kernel counts for a cgroup and those below it. Nil means that it does not count this.
 type usage struct {
 	at  time.Time
 	cpu *uint64 // nanoseconds
@@ -29,14 +29,14 @@ type deviceIO struct {
 	readBytes, writtenBytes, reads, writes uint64
 }
 
-// facts says which parts of a [usage] are read.
+// facts selects which parts of a [usage] are read.
 type facts uint8
 
 const (
 	cpuTime facts = 1 << iota
 	// memoryUse is memory and workingSet, which needs memoryKinds.
 	memoryUse
-	// memoryKinds is what memory is used for, and swap.
+	// memoryKinds is the breakdown of memory, and swap.
 	memoryKinds
 	processes
 	pressures
@@ -99,15 +99,15 @@ func (h *hierarchy) readV1(u *usage, cgroup string, want facts) {
 	}
 }
 
-// limits are what a cgroup is held to. Nil: not known.
+// limits are the limits of a cgroup. Nil means not known.
 type limits struct {
 	at            time.Time
 	shares        *uint64
-	quota, period *int64  // microseconds; quota -1: none
-	memory        *uint64 // bytes; 0: none
+	quota, period *int64  // microseconds; quota -1 means none
+	memory        *uint64 // bytes; 0 means none
 }
 
-// limits reads those of a cgroup.
+// limits reads the limits of a cgroup.
 func (h *hierarchy) limits(cgroup string, now time.Time) limits {
 	l := limits{at: now}
 	if !h.unified() {
@@ -137,7 +137,7 @@ func (h *hierarchy) limits(cgroup string, now time.Time) limits {
 	return l
 }
 
-// addBlkio reads lines such as "8:0 Read 1234".
+// addBlkio parses lines such as "8:0 Read 1234".
 func (u *usage) addBlkio(text []byte, read, write func(*deviceIO) *uint64) {
 	for line := range bytes.Lines(text) {
 		fields := bytes.Fields(line)
@@ -157,7 +157,7 @@ func (u *usage) addBlkio(text []byte, read, write func(*deviceIO) *uint64) {
 	}
 }
 
-// device returns the entry of a device, which it makes if there is none.
+// device returns the entry of a device, and creates it if necessary.
 func (u *usage) device(number string) *deviceIO {
 	i := slices.IndexFunc(u.io, func(d deviceIO) bool { return d.number == number })
 	if i < 0 {
@@ -204,7 +204,7 @@ func (h *hierarchy) readV2(u *usage, cgroup string, want facts) {
 	}
 }
 
-// addIOStat reads lines such as "8:0 rbytes=1 wbytes=2 rios=3 wios=4 dbytes=0 dios=0".
+// addIOStat parses lines such as "8:0 rbytes=1 wbytes=2 rios=3 wios=4 dbytes=0 dios=0".
 func (u *usage) addIOStat(text []byte) {
 	for line := range bytes.Lines(text) {
 		fields := bytes.Fields(line)
@@ -232,13 +232,13 @@ func (u *usage) addIOStat(text []byte) {
 	}
 }
 
-// sharesOf is what a weight of version 2 was made of, roughly.
+// sharesOf returns the shares from which a weight of version 2 was derived, approximately.
 func sharesOf(weight uint64) uint64 {
 	weight = min(max(weight, 1), 10000)
 	return 2 + ((weight-1)*262142)/9999
 }
 
-// unlimited turns the largest number of whole pages, which stands for no limit, into 0.
+// unlimited converts the largest number of whole pages, which means no limit, to 0.
 func unlimited(n *uint64) *uint64 {
 	if n != nil && *n >= 1<<62 {
 		return pointer[uint64](0)
@@ -246,7 +246,7 @@ func unlimited(n *uint64) *uint64 {
 	return n
 }
 
-// less subtracts as far as there is something.
+// less subtracts, but not below zero.
 func less(n *uint64, by uint64) *uint64 {
 	if n == nil {
 		return nil
@@ -256,7 +256,7 @@ func less(n *uint64, by uint64) *uint64 {
 
 func pointer[T any](v T) *T { return &v }
 
-// number reads a file with one number, nil if there is none.
+// number reads a file that contains one number, nil if it does not exist.
 func (h *hierarchy) number(controller, cgroup, file string) *uint64 {
 	text, ok := h.read(controller, cgroup, file)
 	if !ok {
@@ -273,7 +273,7 @@ func unsigned(text []byte) *uint64 {
 	return &n
 }
 
-// signed reads a number; max is -1.
+// signed parses a number; max is -1.
 func signed(text []byte) *int64 {
 	text = bytes.TrimSpace(text)
 	if string(text) == "max" {
@@ -286,7 +286,7 @@ func signed(text []byte) *int64 {
 	return &n
 }
 
-// keyed reads lines of a name and a number: those it is asked for, and one into a number of the caller.
+// keyed parses lines of a name and a number: into the wanted pointers, and the one named other into to.
 func keyed(text []byte, want map[string]**uint64, other string, to *uint64) {
 	for line := range bytes.Lines(text) {
 		name, value, found := bytes.Cut(line, []byte(" "))
@@ -303,8 +303,8 @@ func keyed(text []byte, want map[string]**uint64, other string, to *uint64) {
 	}
 }
 
-// pressure reads lines such as "some avg10=0.00 avg60=0.00 avg300=0.00 total=12"; total is in
-// microseconds there.
+// pressure parses lines such as "some avg10=0.00 avg60=0.00 avg300=0.00 total=12"; total is in
+// microseconds.
 func pressure(text []byte) *stats.PSIStats {
 	var out stats.PSIStats
 	var any bool

@@ -13,32 +13,30 @@ import (
 )
 
 const (
-	// sweepAt is how many answers may be kept before those that are of no more use are
-	// looked for.
+	// sweepAt is how many answers may be kept before a sweep for those that are no longer needed.
 	sweepAt = 64
-	// bridge is how long an answer stands in for a watch that is behind it. A watch that
-	// stays behind may be right: a server that was restored from a backup has forgotten
-	// the write.
+	// bridge is how long an answer stands in for a watch that is behind it. A watch that stays
+	// behind may be right: a server that was restored from a backup has lost the write.
 	bridge = 10 * time.Second
 )
 
-// copies answers what the API server has of a pod without asking it: by the watch, or by
-// the server's answer to the last call while the watch has not shown that yet (KT5). A
-// watch that lags would otherwise take back what was written: the status manager would
-// find nothing to write where there is.
+// copies returns the API server's state of a pod without a request: from the watch, or from the
+// server's answer to the last call while the watch does not show that yet (KT5). Without it, a
+// watch that lags would hide a write, and the status manager would find nothing to write although
+// there is something.
 type copies struct {
-	lookup func(uid types.UID) *v1.Pod // nil: nothing is kept
+	lookup func(uid types.UID) *v1.Pod // nil means that nothing is kept
 	clock  clock.PassiveClock
 
 	mu sync.Mutex
-	// newest is what the server answered last about pods whose watch copy may be older.
+	// newest is the server's last answer about each pod whose watch copy may be older.
 	newest map[types.UID]lastAnswer
-	// full is how many may be there before the next sweep.
+	// full is how many answers there may be before the next sweep.
 	full int
 }
 
-// lastAnswer is a pod as the server answered it. A nil pod means that nothing is known: a
-// call may have had an effect.
+// lastAnswer is a pod as the server returned it. A nil pod means that the state is unknown, because
+// a call may have had an effect.
 type lastAnswer struct {
 	pod *v1.Pod
 	at  time.Time
@@ -48,7 +46,7 @@ func newCopies(lookup func(uid types.UID) *v1.Pod, c clock.PassiveClock) *copies
 	return &copies{lookup: lookup, clock: c, newest: map[types.UID]lastAnswer{}, full: sweepAt}
 }
 
-// fresh returns the pod as far as that is known, or nil: then the server has to be asked.
+// fresh returns the pod if its state is known, otherwise nil: then ask the server.
 func (c *copies) fresh(ref status.PodRef) *v1.Pod {
 	if c.lookup == nil {
 		return nil
@@ -75,10 +73,10 @@ func (c *copies) fresh(ref status.PodRef) *v1.Pod {
 	return watched
 }
 
-// note keeps what the server answered.
+// note records the server's answer.
 func (c *copies) note(pod *v1.Pod) { c.keep(pod.UID, pod) }
 
-// unknown says that a call may or may not have had an effect.
+// unknown records that a call may or may not have had an effect.
 func (c *copies) unknown(uid types.UID) { c.keep(uid, nil) }
 
 func (c *copies) keep(uid types.UID, pod *v1.Pod) {
@@ -107,10 +105,10 @@ func (c *copies) forget(uid types.UID) {
 	delete(c.newest, uid)
 }
 
-// gone reports whether there is a watch, and it shows no pod of this UID.
+// gone reports whether there is a watch and it shows no pod with this UID.
 func (c *copies) gone(uid types.UID) bool { return c.lookup != nil && c.lookup(uid) == nil }
 
-// of returns the pod that a status was read from, if it is still at hand.
+// of returns the pod that a status was read from, if it is still available.
 func (c *copies) of(uid types.UID, base *v1.PodStatus) *v1.Pod {
 	if c.lookup == nil {
 		return nil
@@ -126,8 +124,7 @@ func (c *copies) of(uid types.UID, base *v1.PodStatus) *v1.Pod {
 	return nil
 }
 
-// older reports whether a is older than b. Versions that cannot be compared say that it
-// may be.
+// older reports whether a is older than b. It also returns true if the versions cannot be compared.
 func older(a, b *v1.Pod) bool {
 	order, err := resourceversion.CompareResourceVersion(a.ResourceVersion, b.ResourceVersion)
 	return err != nil || order < 0

@@ -1,5 +1,5 @@
-// Package statussink brings the statuses of pods to an API server, and mirror pods of
-// static pods.
+// Package statussink sends the statuses of pods to an API server, and keeps mirror pods of static
+// pods there.
 //
 //	status.Manager ── ReadPod ──► watch copy, if it is fresh; else GET ──► API
 //	       │  merges
@@ -9,11 +9,11 @@
 //	       └──────── DeletePod ─► pace ─► DELETE grace 0, UID ─► API
 //	mirror.Reconciler ─ Create, Get, Delete ─► [Mirrors] ─► API
 //
-// [Sink] is a [status.StatusSink]: give it to the engine in Observe.Sinks, and [Mirrors] as
-// the client of its mirror pods. The sink decides nothing about pods: when a status is
-// sent, what it holds and when a finished pod is deleted is package status's business.
-// What is the sink's own: each life of a pod is told apart by its UID, what others wrote
+// [Sink] is a [status.StatusSink]: give it to the engine in Observe.Sinks, and [Mirrors] as the client of
+// its mirror pods. The sink decides nothing about pods: when a status is sent, what it contains and when a
+// finished pod is deleted is up to package status. The sink takes care of three things: it distinguishes
+// the lives of a pod by UID, it keeps what others wrote, and it pauses when an API server asks for that.
 // stays, and an API server that asks for a pause gets one.
-//
+// The rules are KT in docs/spec/kube.md.
 // Rules are numbered as in docs/spec/kube.md (KT).
 package statussink

@@ -19,16 +19,16 @@ import (
 // Mirrors keeps mirror pods at an API server (KT9): it is the Client of the engine's
 // mirror.Options. Make one with [NewMirrors].
 //
-// A server with the admission plugin NodeRestriction lets a node create mirror pods only,
-// owned by its own Node, and delete its own pods. A refusal is an error that says so; the
-// static pod runs in any case (MC4).
+// A server with the admission plugin NodeRestriction lets a node create only mirror pods that its
+// own Node owns, and delete only its own pods. A refusal is an error that says so; the static pod
+// runs in any case (MC4).
 type Mirrors struct {
 	pods corev1client.PodsGetter
 }
 
 var _ mirror.Client = (*Mirrors)(nil)
 
-// NewMirrors returns a client of mirror pods. Its calls are few and share the limiter of
+// NewMirrors returns a client of mirror pods. Its calls are few, and share the rate limiter of
 // client.
 func NewMirrors(client kubernetes.Interface) (*Mirrors, error) {
 	if client == nil {
@@ -58,8 +58,8 @@ func (m *Mirrors) Get(ctx context.Context, namespace, name string) (*v1.Pod, err
 	return pod, nil
 }
 
-// Delete implements [mirror.Client]. A pod without a UID in the call is read first: only a
-// mirror pod is ever deleted, and only the one that was read.
+// Delete implements [mirror.Client]. If the call has no UID, the pod is read first: only mirror
+// pods are deleted, and only the one that was read.
 func (m *Mirrors) Delete(ctx context.Context, namespace, name string, uid types.UID) error {
 	if uid == "" {
 		pod, err := m.Get(ctx, namespace, name)

@@ -12,17 +12,17 @@ import (
 
 // Options configures [New]. Client is required.
 type Options struct {
-	// Client talks to the API server. Its own limiter and its repetitions do not apply to
-	// the calls of the sink: that has its own (KT7). It must be a client of a server:
-	// client-go's fake clientset has no REST client.
+	// Client talks to the API server. Its rate limiter and retries do not apply to the calls of the
+	// sink, which has its own (KT7). It must be the client of a real server: client-go's fake
+	// clientset has no REST client.
 	Client kubernetes.Interface
-	// Lookup returns the pod of a UID as the watch shows it, nil if it shows none; then it
-	// shows nothing older later. With it a status takes one call, not two (KT5). It is
-	// called from many goroutines and must not block. The pod is read-only. Nil: the pod is
-	// read before each write.
+	// Lookup returns the pod with a UID as the watch shows it, nil if it shows none; after nil it
+	// must not return an older copy. With it a status takes one call, not two (KT5). It is called
+	// from many goroutines and must not block. The pod is read-only. Nil means that the pod is read
+	// before each write.
 	Lookup func(uid types.UID) *v1.Pod
-	// QPS and Burst limit the calls of the sink, all pods together. 0 means 50 and 100, as
-	// for a kubelet.
+	// QPS and Burst limit the calls of the sink, for all pods together. 0 means 50 and 100, as for
+	// a kubelet.
 	QPS   float64
 	Burst int
 	// Clock is the agent's time. Nil means the real clock.
@@ -47,7 +47,7 @@ func (o *Options) complete() (rest.Interface, error) {
 	return client, errors.Join(append(problems, err)...)
 }
 
-// restClient is the client of the core group below a clientset.
+// restClient returns the core group's client in a clientset.
 func restClient(client kubernetes.Interface) (rest.Interface, error) {
 	if client == nil {
 		return nil, errors.New("no Client: it is required: a client of the API server")

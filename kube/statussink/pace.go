@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// maxPause bounds what a server may ask for.
+	// maxPause bounds the pause that a server may ask for.
 	maxPause = 10 * time.Minute
-	// minPause follows a refusal for load that names no time.
+	// minPause follows a refusal because of load that names no time.
 	minPause = time.Second
 )
 
-// pace is the order in which calls go out: so many a second, and none while the server has
-// asked for a pause (KT7).
+// pace limits when calls are made: so many per second, and none while the server has asked for a
+// pause (KT7).
 type pace struct {
 	clock   clock.WithTicker
 	limiter *rate.Limiter
@@ -35,7 +35,7 @@ func newPace(qps float64, burst int, c clock.WithTicker) *pace {
 	return &pace{clock: c, limiter: rate.NewLimiter(rate.Limit(qps), burst)}
 }
 
-// wait returns when a call may go out, or what kept it until ctx ended.
+// wait returns nil when a call may be made, or an error that says what delayed it when ctx ends.
 func (p *pace) wait(ctx context.Context) error {
 	turn := p.limiter.ReserveN(p.clock.Now(), 1)
 	for {
@@ -68,7 +68,7 @@ func (p *pace) paused(now time.Time) time.Duration {
 	return p.until.Sub(now)
 }
 
-// answered notes the outcome of a call.
+// answered records the outcome of a call.
 func (p *pace) answered(err error) {
 	pause := pauseAfter(err)
 	if pause == 0 {
@@ -82,7 +82,7 @@ func (p *pace) answered(err error) {
 	}
 }
 
-// pauseAfter is the pause that an answer asks for.
+// pauseAfter returns the pause that an answer asks for.
 func pauseAfter(err error) time.Duration {
 	seconds, asked := apierrors.SuggestsClientDelay(err)
 	switch {

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 )
 
-// patchOf is the strategic merge patch that makes base what next is, for one life of a pod
-// and, unless empty, one version of it (KT1). It is nil if nothing differs.
+// patchOf returns the strategic merge patch from base to next, for one life of a pod and, unless
+// version is empty, one version of it (KT1). It is nil if nothing differs.
 func patchOf(uid types.UID, version string, base, next *v1.PodStatus) ([]byte, error) {
 	was, err := json.Marshal(&v1.Pod{Status: *base})
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 	"github.com/podwright/podwright/status"
 )
 
-// Sink writes the statuses of pods to an API server. Make one with [New]. It has no
-// goroutine of its own; all methods are safe for concurrent use, and as [status.StatusSink]
-// says for one pod never two are called at once.
+// Sink writes the statuses of pods to an API server. Make one with [New]. It has no goroutine. All
+// methods are safe for concurrent use; for one pod they are never called concurrently, as
+// [status.StatusSink] guarantees.
 type Sink struct {
 	client rest.Interface
 	copies *copies
@@ -29,7 +29,7 @@ var (
 	_ status.PodDeleter = (*Sink)(nil)
 )
 
-// New returns a sink, or all that is wrong with its options.
+// New returns a sink, or everything that is wrong with its options.
 func New(options Options) (*Sink, error) {
 	client, err := options.complete()
 	if err != nil {
@@ -41,8 +41,8 @@ func New(options Options) (*Sink, error) {
 // Name is the sink's name in logs and metrics.
 func (s *Sink) Name() string { return "api" }
 
-// ReadPod implements [status.PodReader]: from the watch where that is fresh, otherwise from
-// the server (KT5).
+// ReadPod implements [status.PodReader]: from the watch if its copy is fresh, otherwise from the
+// server (KT5).
 func (s *Sink) ReadPod(ctx context.Context, ref status.PodRef) (*v1.Pod, error) {
 	if pod := s.copies.fresh(ref); pod != nil {
 		return pod, nil
@@ -50,8 +50,8 @@ func (s *Sink) ReadPod(ctx context.Context, ref status.PodRef) (*v1.Pod, error) 
 	return s.get(ctx, ref)
 }
 
-// Store implements [status.StatusSink]: one patch of what differs from Update.Base (KT1). A
-// refusal that may be about another life is judged by a fresh read (KT2).
+// Store implements [status.StatusSink]: one patch of what differs from Update.Base (KT1). A refusal
+// that may concern another life is resolved by a fresh read (KT2).
 func (s *Sink) Store(ctx context.Context, u status.Update) (status.StoreResult, error) {
 	base := u.Base
 	if base == nil {
@@ -95,14 +95,13 @@ func (s *Sink) Store(ctx context.Context, u status.Update) (status.StoreResult, 
 	return 0, err
 }
 
-// ofLife reports whether an error may say that the name belongs to another life: another
-// UID is invalid in a patch and a conflict in a deletion, and a pod of another node is
-// forbidden.
+// ofLife reports whether an error may mean that the name belongs to another life: another UID is
+// invalid in a patch and a conflict in a deletion, and a pod of another node is forbidden.
 func ofLife(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsConflict(err) || apierrors.IsForbidden(err)
 }
 
-// lifeOf judges what was read under the name of a pod: another life, or none.
+// lifeOf says what a pod read by name means for uid: its life is over if there is another life, or no pod.
 func lifeOf(pod *v1.Pod, uid types.UID) (result status.StoreResult, ended bool) {
 	switch {
 	case pod == nil:
@@ -113,8 +112,8 @@ func lifeOf(pod *v1.Pod, uid types.UID) (result status.StoreResult, ended bool) 
 	return 0, false
 }
 
-// precondition is the version of the pod that an end must be written on, so that it
-// replaces no other; empty if it is no end, or was not read by a watch.
+// precondition is the version of the pod on which a terminal phase must be written, so that it
+// replaces no other one; empty if the phase is not terminal, or the base was not kept.
 func (s *Sink) precondition(u status.Update) string {
 	if u.Base == nil || ended(u.Base.Phase) || !ended(u.Status.Phase) {
 		return ""
@@ -127,8 +126,8 @@ func (s *Sink) precondition(u status.Update) string {
 
 func ended(phase v1.PodPhase) bool { return phase == v1.PodSucceeded || phase == v1.PodFailed }
 
-// DeletePod implements [status.PodDeleter]: grace 0, and only the life it means (KT4). A
-// refusal is success if a fresh read shows that this life is over.
+// DeletePod implements [status.PodDeleter]: with grace 0, and only the life with this UID (KT4). A
+// refusal is a success if a fresh read shows that this life is over.
 func (s *Sink) DeletePod(ctx context.Context, ref status.PodRef) error {
 	options := &metav1.DeleteOptions{
 		GracePeriodSeconds: ptr.To[int64](0),
@@ -151,13 +150,13 @@ func (s *Sink) DeletePod(ctx context.Context, ref status.PodRef) error {
 	return err
 }
 
-// get reads a pod from the server; nil if there is none of this name that is the node's.
+// get reads a pod from the server; nil if the node has no pod of this name.
 func (s *Sink) get(ctx context.Context, ref status.PodRef) (*v1.Pod, error) {
 	pod := &v1.Pod{}
 	err := s.do(ctx, s.client.Get(), ref, pod)
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err) && s.copies.gone(ref.UID):
-		// The node authorizer forbids what is no pod of the node, also what does not exist.
+		// The node authorizer forbids pods of other nodes, and pods that do not exist.
 		s.copies.forget(ref.UID)
 		return nil, nil
 	case err != nil:
@@ -170,8 +169,8 @@ func (s *Sink) get(ctx context.Context, ref status.PodRef) (*v1.Pod, error) {
 	return pod, nil
 }
 
-// do makes one call about a pod, in its turn, and once: the status manager repeats what
-// fails. into may be nil.
+// do makes one call about a pod, when it may, and without retries: the status manager retries. into
+// may be nil.
 func (s *Sink) do(ctx context.Context, request *rest.Request, ref status.PodRef, into *v1.Pod) error {
 	if err := s.pace.wait(ctx); err != nil {
 		return err

@@ -15,7 +15,7 @@ import (
 const (
 	// accountFresh is the age at which a service account is read again.
 	accountFresh = 10 * time.Second
-	// accountLife is how long one is believed that cannot be read again.
+	// accountLife is how long a service account that cannot be read again stays valid.
 	accountLife = time.Hour
 )
 
@@ -27,7 +27,7 @@ type Accounts struct {
 
 type accountKey struct{ namespace, name string }
 
-// entry names what a cache has of a service account.
+// entry names a service account's entry in the cache.
 func (k accountKey) entry() offline.Entry {
 	return offline.Entry{Kind: offline.ServiceAccount, Namespace: k.namespace, Name: k.name}
 }
@@ -40,9 +40,9 @@ func NewAccounts(o Options) (*Accounts, error) {
 	return &Accounts{options: o, read: newKeeper(o, shelf[accountKey, *v1.ServiceAccount]{entry: accountKey.entry})}, nil
 }
 
-// ServiceAccount returns a service account of the API server, as it was at most 10 s ago; while
-// it cannot be read, as it was at most an hour ago, with a cache longer. It is only read. The error wraps that of the
-// API server, and is given without a new request until a pause is over.
+// ServiceAccount returns a service account, read at most 10 s ago or, while the API server cannot
+// be read, at most an hour ago; with a cache, longer ago. Callers must not change it. The error
+// wraps the API server's, and is repeated without a new request until a pause is over.
 func (a *Accounts) ServiceAccount(ctx context.Context, namespace, name string) (*v1.ServiceAccount, error) {
 	account, err := a.read.get(ctx, accountKey{namespace, name}, question[*v1.ServiceAccount]{
 		ask: func(ctx context.Context) (answer[*v1.ServiceAccount], error) {

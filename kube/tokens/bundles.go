@@ -33,7 +33,7 @@ type Bundles struct {
 
 var _ pods.TrustBundleSource = (*Bundles)(nil)
 
-// selection says which objects are meant: one by name, or those of a signer with some labels.
+// selection says which objects are selected: one by name, or those of a signer with some labels.
 type selection struct{ name, signer, labels string }
 
 func (s selection) String() string {
@@ -43,12 +43,12 @@ func (s selection) String() string {
 	return fmt.Sprintf("of signer %q with labels %q", s.signer, s.labels)
 }
 
-// entry names what a cache has of a bundle.
+// entry names a bundle's entry in the cache.
 func (s selection) entry() offline.Entry {
 	return offline.Entry{Kind: offline.TrustBundle, Name: s.String()}
 }
 
-// bundle is what was selected. Absent: there is no such object, for the reason why.
+// bundle is what was selected. Absent means that there is no such object, and Why says why.
 type bundle struct {
 	Anchors []byte `json:"anchors,omitempty"`
 	Absent  bool   `json:"absent,omitempty"`
@@ -63,9 +63,9 @@ func NewBundles(o Options) (*Bundles, error) {
 	return &Bundles{options: o, bundles: newKeeper(o, shelf[selection, bundle]{entry: selection.entry})}, nil
 }
 
-// TrustBundle returns the anchors that a projection selects, each once, sorted, without comments. That
-// there are none, or that the API server has no trust bundles, is an error that matches
-// runtime.ErrNotFound. What was read is good for a minute; if it cannot be read again it stays.
+// TrustBundle returns the anchors that a projection selects, each once, sorted, without comments.
+// If there are none, or the API server has no trust bundles, the error matches runtime.ErrNotFound.
+// An answer is valid for a minute, and longer if it cannot be read again.
 func (b *Bundles) TrustBundle(ctx context.Context, _ *v1.Pod, p *v1.ClusterTrustBundleProjection) ([]byte, error) {
 	s, err := selected(p)
 	if err != nil {
@@ -84,8 +84,8 @@ func (b *Bundles) TrustBundle(ctx context.Context, _ *v1.Pod, p *v1.ClusterTrust
 	return got.Anchors, nil
 }
 
-// selected returns what a projection selects. Without a label selector nothing is, with an empty one
-// every bundle of the signer.
+// selected returns what a projection selects. Without a label selector that is nothing; an empty
+// one selects every bundle of the signer.
 func selected(p *v1.ClusterTrustBundleProjection) (selection, error) {
 	byName, bySigner := p.Name != nil && *p.Name != "", p.SignerName != nil && *p.SignerName != ""
 	switch {
@@ -105,7 +105,7 @@ func selected(p *v1.ClusterTrustBundleProjection) (selection, error) {
 	return s, nil
 }
 
-// nothing stands for a selector that selects nothing; no selector is written so.
+// nothing stands for a selector that selects nothing; no real selector has this form.
 const nothing = "-"
 
 // read reads what is selected.
@@ -130,7 +130,7 @@ func (b *Bundles) read(ctx context.Context, s selection) (answer[bundle], error)
 	return answer[bundle]{value: found, due: asked.Add(bundleAge)}, nil
 }
 
-// request returns the texts of the objects that are selected, by the newest version of the API that the
+// request returns the texts of the selected objects, by the newest version of the API that the
 // server has.
 func (b *Bundles) request(ctx context.Context, s selection) ([]string, error) {
 	if s.labels == nothing {
@@ -191,14 +191,14 @@ func (s selection) list() metav1.ListOptions {
 	return metav1.ListOptions{LabelSelector: s.labels, FieldSelector: fields.OneTermEqualSelector("spec.signerName", s.signer).String()}
 }
 
-// matches checks an object of a list, whatever the server selects.
+// matches checks an object of a list, whatever the server selected.
 func (s selection) matches(signer string, of map[string]string) bool {
 	selector, err := labels.Parse(s.labels)
 	return err == nil && signer == s.signer && selector.Matches(labels.Set(of))
 }
 
-// unserved reports whether the server does not know the resource; that an object does not exist is
-// another answer, which names it.
+// unserved reports whether the server does not know the resource; an answer that an object does not
+// exist differs in that it names the object.
 func unserved(err error) bool {
 	var status apierrors.APIStatus
 	if !apierrors.IsNotFound(err) || !errors.As(err, &status) {
@@ -206,11 +206,11 @@ func unserved(err error) bool {
 	}
 	details := status.Status().Details
 	return details == nil || details.Name == "" || slices.ContainsFunc(details.Causes, func(c metav1.StatusCause) bool {
-		return c.Type == metav1.CauseTypeUnexpectedServerResponse // no answer of an API, and named by the client
+		return c.Type == metav1.CauseTypeUnexpectedServerResponse // not an answer of an API, but classified by the client
 	})
 }
 
-// anchors joins texts of PEM: each certificate once, sorted, with nothing between them.
+// anchors joins PEM texts: each certificate once, sorted, with nothing between them.
 func anchors(texts []string) ([]byte, error) {
 	var blocks [][]byte
 	for _, text := range texts {

@@ -27,15 +27,15 @@ const (
 	failedType = certificatesv1.PodCertificateRequestConditionTypeFailed
 )
 
-// requestStatus is what both versions of the API say of a request.
+// requestStatus has the fields of a request's status that both versions of the API have.
 type requestStatus struct {
 	conditions               []metav1.Condition
 	chain                    string
 	beginRefreshAt, notAfter *metav1.Time
 }
 
-// want says what a request asks for. The API server checks that the UIDs are those of the pod, its
-// service account and its node.
+// want returns what a request asks for. The API server checks that the UIDs are those of the pod,
+// its service account and its node.
 func (c *Certificates) want(ctx context.Context, pod *v1.Pod, p *v1.PodCertificateProjection, key crypto.Signer) (certificatesv1.PodCertificateRequestSpec, error) {
 	none := certificatesv1.PodCertificateRequestSpec{}
 	if pod.Spec.ServiceAccountName == "" {
@@ -90,7 +90,7 @@ func (c *Certificates) create(ctx context.Context, namespace string, w certifica
 	return beta.Name, nil
 }
 
-// read reads a request, by the same version.
+// read reads a request, by the version with which it was made.
 func (c *Certificates) read(ctx context.Context, namespace, name string) (requestStatus, error) {
 	got, err := c.options.Client.CertificatesV1().PodCertificateRequests(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err == nil {
@@ -108,7 +108,7 @@ func (c *Certificates) read(ctx context.Context, namespace, name string) (reques
 	return requestStatus{s.Conditions, s.CertificateChain, s.BeginRefreshAt, s.NotAfter}, nil
 }
 
-// newKey makes a private key of a type that a projection names.
+// newKey makes a private key of the type that a projection names.
 func newKey(keyType string) (crypto.Signer, error) {
 	switch keyType {
 	case "RSA3072":
@@ -128,7 +128,7 @@ func newKey(keyType string) (crypto.Signer, error) {
 	return nil, fmt.Errorf("keyType %q is unknown", keyType)
 }
 
-// keyText writes a key as pods read it.
+// keyText encodes a key for pods.
 func keyText(key crypto.Signer) ([]byte, error) {
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
@@ -137,7 +137,7 @@ func keyText(key crypto.Signer) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
 }
 
-// checkChain returns a chain with nothing between its certificates, whose first is the key's.
+// checkChain returns a chain without anything between its certificates; the first must belong to the key.
 func checkChain(text string, key crypto.Signer) ([]byte, error) {
 	var out []byte
 	for rest := []byte(text); ; {

@@ -21,18 +21,18 @@ import (
 )
 
 const (
-	// signerPatience is how long a request waits for its signer before its pod is told that it waits.
+	// signerPatience is how long a request waits for its signer before its pod is told so.
 	signerPatience = 4 * time.Second
 	signerPeriod   = 500 * time.Millisecond
-	// requestLife is how long a request is waited for in all: an API server drops those that no
-	// signer takes.
+	// requestLife is how long a request is waited for in total: an API server drops those that no
+	// signer answers.
 	requestLife = 15 * time.Minute
 )
 
-// ErrWaitingForSigner says that a certificate was asked for and that its signer has not answered.
+// ErrWaitingForSigner says that a certificate was requested and its signer has not answered.
 var ErrWaitingForSigner = errors.New("its signer has not answered yet")
 
-// errRefusedBySigner is the answer of a signer that issues nothing.
+// errRefusedBySigner is the error if a signer refuses to issue.
 var errRefusedBySigner = errors.New("its signer refused")
 
 // Certificates gets private keys with certificates for pods (KK8). It is an engine's source of pod
@@ -42,7 +42,7 @@ type Certificates struct {
 	kept    *keeper[certificateKey, pods.PodCertificate]
 
 	mu sync.Mutex
-	// pending are the requests that no signer has answered.
+	// pending are the requests that no signer has answered yet.
 	pending map[certificateKey]*pendingRequest
 }
 
@@ -55,12 +55,12 @@ type certificateKey struct {
 	maxSeconds                   int32
 }
 
-// entry names what a cache has of a certificate.
+// entry names a certificate's entry in the cache.
 func (k certificateKey) entry() offline.Entry {
 	return offline.Entry{Kind: offline.PodCertificate, Pod: k.pod, Name: fmt.Sprintf("%s %s %d %s", k.signer, k.keyType, k.maxSeconds, k.annotations)}
 }
 
-// pendingRequest is a request at the API server, and the key that is its own.
+// pendingRequest is a request at the API server, and its key.
 type pendingRequest struct {
 	name  string
 	key   crypto.Signer
@@ -75,10 +75,10 @@ func NewCertificates(o Options) (*Certificates, error) {
 	return &Certificates{options: o, kept: newKeeper(o, shelf[certificateKey, pods.PodCertificate]{entry: certificateKey.entry, expires: true}), pending: map[certificateKey]*pendingRequest{}}, nil
 }
 
-// PodCertificate returns a key and its certificate. It makes a key and asks the signer that the projection
-// names, if it has none or when the signer said to renew; until there is another one the old one stays, while it
-// is good. The error says why there is none: that the signer refused, with its reason, or
-// [ErrWaitingForSigner].
+// PodCertificate returns a key and its certificate. It makes a new key and asks the signer that the
+// projection names, if it has no certificate or the signer said to renew it; until there is a new
+// one, it returns the old one while that is valid. The error says why there is none: the signer's
+// refusal, with its reason, or [ErrWaitingForSigner].
 func (c *Certificates) PodCertificate(ctx context.Context, pod *v1.Pod, p *v1.PodCertificateProjection) (pods.PodCertificate, error) {
 	annotations, err := json.Marshal(p.UserAnnotations) // sorted
 	if err != nil {
@@ -98,8 +98,8 @@ func (c *Certificates) PodCertificate(ctx context.Context, pod *v1.Pod, p *v1.Po
 	return got, nil
 }
 
-// Forget drops the keys and certificates of a pod that is gone. Without it they are dropped some time
-// after they were last asked for.
+// Forget drops the keys and certificates of a pod that is gone. Without this call they are dropped
+// some time after their last use.
 func (c *Certificates) Forget(uid types.UID) {
 	c.kept.drop(func(k certificateKey) bool { return k.pod == uid })
 	forget(c.options.Cache, offline.PodCertificate, uid)
@@ -112,7 +112,7 @@ func (c *Certificates) Forget(uid types.UID) {
 	}
 }
 
-// Renew is for certificates what [Source.Renew] is for tokens.
+// Renew does for certificates what [Source.Renew] does for tokens.
 func (c *Certificates) Renew() (pods []types.UID) {
 	for _, k := range c.kept.hasten() {
 		pods = append(pods, k.pod)
@@ -120,7 +120,7 @@ func (c *Certificates) Renew() (pods []types.UID) {
 	return pods
 }
 
-// ask makes a request, or goes on with one that was made, and waits a while for its signer.
+// ask makes a request, or continues a pending one, and waits a while for its signer.
 func (c *Certificates) ask(ctx context.Context, pod *v1.Pod, p *v1.PodCertificateProjection, k certificateKey) (answer[pods.PodCertificate], error) {
 	request, err := c.request(ctx, pod, p, k)
 	if err != nil {
@@ -134,7 +134,7 @@ func (c *Certificates) ask(ctx context.Context, pod *v1.Pod, p *v1.PodCertificat
 			return found, nil
 		case !errors.Is(err, ErrWaitingForSigner):
 			if errors.Is(err, errRefusedBySigner) || apierrors.IsNotFound(err) {
-				c.finish(k) // the next one is another, with another key
+				c.finish(k) // the next request has a new key
 			}
 			return answer[pods.PodCertificate]{}, err
 		case c.options.Clock.Since(request.since) >= requestLife:
@@ -149,15 +149,15 @@ func (c *Certificates) ask(ctx context.Context, pod *v1.Pod, p *v1.PodCertificat
 	}
 }
 
-// finish forgets a request that has its answer.
+// finish forgets a request that was answered.
 func (c *Certificates) finish(k certificateKey) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.pending, k)
 }
 
-// request returns the request that waits for its signer, and makes one if there is none. The keeper
-// calls it for one caller at a time per key.
+// request returns the pending request, and makes one if there is none. The keeper calls it for one
+// caller at a time per key.
 func (c *Certificates) request(ctx context.Context, pod *v1.Pod, p *v1.PodCertificateProjection, k certificateKey) (*pendingRequest, error) {
 	c.mu.Lock()
 	request := c.pending[k]
@@ -190,7 +190,7 @@ func (c *Certificates) request(ctx context.Context, pod *v1.Pod, p *v1.PodCertif
 	return request, nil
 }
 
-// look reads what has become of a request.
+// look checks the state of a request.
 func (c *Certificates) look(ctx context.Context, pod *v1.Pod, r *pendingRequest) (answer[pods.PodCertificate], error) {
 	status, err := c.read(ctx, pod.Namespace, r.name)
 	if err != nil {
@@ -218,7 +218,7 @@ func (c *Certificates) look(ctx context.Context, pod *v1.Pod, r *pendingRequest)
 	return answer[pods.PodCertificate]{value: pods.PodCertificate{Key: text, Chain: chain}, due: due, expires: status.notAfter.Time}, nil
 }
 
-// verdict returns nil for a request that was issued, and why another was not.
+// verdict returns nil for a request that was issued, and otherwise why it was not.
 func verdict(conditions []metav1.Condition) error {
 	for _, condition := range conditions {
 		if condition.Status != metav1.ConditionTrue {

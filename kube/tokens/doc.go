@@ -1,29 +1,29 @@
-// Package tokens gets from an API server what it gives to single pods: tokens of their service
+// Package tokens gets what an API server issues to individual pods: tokens of their service
 // accounts, bundles of trust anchors, and keys with certificates.
 //
 //	Engine ── Token ──────────► Source ─────── TokenRequest ──────────► API server
 //	       ── TrustBundle ────► Bundles ────── ClusterTrustBundles ───►
 //	       ── PodCertificate ─► Certificates ─ PodCertificateRequests ►
 //
-// They are given to an engine as Config.Pods.Projections. The engine asks for them whenever it
-// looks after a pod, once a minute at least; they have no goroutines, and keep what they got until
-// it is due to be replaced. The engine writes what is new into the pods' volumes.
+// An engine gets them as Config.Pods.Projections. It asks for them whenever it syncs a pod, at
+// least once a minute; they have no goroutines, and keep what they got until it is due to be
+// replaced. The engine writes new values into the pods' volumes.
 //
-// # When the API server is away, or refuses
+// # When the API server is unavailable, or refuses
 //
-// What a pod has stays as long as it is good, and its replacement is asked for in growing
-// intervals. A pod that has nothing yet waits, and its reason says what the API server said.
+// A pod keeps what it has as long as that is valid, and the replacement is requested at growing
+// intervals. A pod that has nothing yet waits, and its reason quotes the API server's error.
 //
-// With a cache (package offline) what was issued outlives the agent and the machine, so that pods start without an
-// API server. It is given to them, expired or not, until another one can be had.
+// With a cache (package offline), what was issued outlives the agent and the machine, so that pods
+// start without an API server. They get it, expired or not, until a new one is available.
 //
 // # Secrets
 //
-// Tokens and keys are in memory, and in a cache if there is one, for the pod that they were issued to. They appear in no log and
-// no error.
+// Tokens and keys are in memory, and in the cache if there is one, only for the pod that they were
+// issued to. They appear in no log and no error.
 //
 // The cluster's root certificates are an ordinary config map (kube-root-ca.crt in each namespace),
 // which package objects reads.
 //
-// Rules are those of docs/spec/kube.md, KK.
+// The rules are KK in docs/spec/kube.md.
 package tokens

@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// patience is how long a request may take while there is an answer that is still good.
+	// patience is how long a request may take while there is a valid answer.
 	patience = 5 * time.Second
 	// unused is how long an answer is kept that no pod asks for: running pods ask every minute.
 	unused = time.Hour
 )
 
-// keeper keeps answers of the API server, each until it is due to be replaced, or as long as it is
-// good if it cannot be. It makes one request at a time for an answer. It is safe for concurrent use.
+// keeper keeps answers of the API server until they are due to be replaced or, if that fails, for as
+// long as they are valid. It makes one request at a time per answer. It is safe for concurrent use.
 type keeper[K comparable, V any] struct {
 	clock  clock.Clock
 	logger logr.Logger
@@ -29,41 +29,41 @@ type keeper[K comparable, V any] struct {
 
 	mu      sync.Mutex
 	entries map[K]*kept[V]
-	// swept is when answers that are no longer asked for were last dropped.
+	// swept is when unused answers were last dropped.
 	swept time.Time
-	// away is until when an API server that has not answered is not asked for what is on the shelf.
+	// away is until when an unresponsive API server is not asked for what is on the shelf.
 	away time.Time
 }
 
-// kept is one answer. keeper.mu guards it, but for turn, which the one has who makes a request.
+// kept is one answer. keeper.mu guards it except turn, which is held by the caller that makes a request.
 type kept[V any] struct {
 	turn chan struct{}
 	used time.Time // last asked for
 
 	recalled sync.Once
 	answer   answer[V]
-	good     bool // there is an answer, until it expires
+	good     bool // there is an answer, valid until it expires
 	// early says that the answer is from before the start.
 	early bool
-	// err is why the last request failed, pause how long no other is made since, until again.
+	// err is why the last request failed; pause is the pause after it, which ends at again.
 	err   error
 	pause time.Duration
 	again time.Time
 }
 
-// answer is what the API server issued. It has no method that prints it.
+// answer is what the API server issued. It deliberately has no method that prints it.
 type answer[V any] struct {
 	value V
-	// due is when it is to be replaced, expires until when it is good; zero: forever.
+	// due is when it is to be replaced, expires when it becomes invalid; zero means never.
 	due, expires time.Time
 }
 
-// question is how an answer is asked for.
+// question says how to ask for an answer.
 type question[V any] struct {
 	ask func(ctx context.Context) (answer[V], error)
-	// log says what it is about, in keys and values.
+	// log says what it is about, as keys and values.
 	log []any
-	// void reports whether an error means that an older answer is no longer good. Nil: none does.
+	// void reports whether an error means that an older answer is no longer valid. Nil means that none does.
 	void func(err error) bool
 }
 
@@ -72,11 +72,11 @@ func newKeeper[K comparable, V any](o Options, s shelf[K, V]) *keeper[K, V] {
 	return &keeper[K, V]{clock: o.Clock, logger: o.Logger, shelf: s, entries: map[K]*kept[V]{}}
 }
 
-// errDue says that an answer is to be asked for.
+// errDue says that an answer must be requested.
 var errDue = errors.New("due")
 
-// get returns an answer. The error says why there is none, and is given without a new request until
-// a pause is over.
+// get returns an answer. The error says why there is none, and is repeated without a new request
+// until a pause is over.
 func (k *keeper[K, V]) get(ctx context.Context, key K, q question[V]) (V, error) {
 	e := k.entry(key)
 	k.recall(key, e)
@@ -88,7 +88,7 @@ func (k *keeper[K, V]) get(ctx context.Context, key K, q question[V]) (V, error)
 		select {
 		case e.turn <- struct{}{}:
 		default:
-			return value, nil // another caller asks
+			return value, nil // another caller is asking
 		}
 	} else {
 		select {
@@ -99,7 +99,7 @@ func (k *keeper[K, V]) get(ctx context.Context, key K, q question[V]) (V, error)
 	}
 	defer func() { <-e.turn }()
 	if value, usable, err = k.have(e); !errors.Is(err, errDue) {
-		return value, err // the other caller has it
+		return value, err // another caller has got it
 	}
 	k.replace(ctx, key, e, q, usable)
 	k.mu.Lock()
@@ -110,7 +110,7 @@ func (k *keeper[K, V]) get(ctx context.Context, key K, q question[V]) (V, error)
 	return *new(V), e.err
 }
 
-// entry returns the entry of a key, and from time to time drops those that are not asked for.
+// entry returns the entry of a key, and periodically drops unused ones.
 func (k *keeper[K, V]) entry(key K) *kept[V] {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -132,7 +132,7 @@ func (k *keeper[K, V]) entry(key K) *kept[V] {
 	return e
 }
 
-// have returns the answer as it is: one that can be used, perhaps with errDue, or the reason for having
+// have returns the current answer: a usable one, possibly with errDue, or the reason why there is
 // none.
 func (k *keeper[K, V]) have(e *kept[V]) (value V, usable bool, err error) {
 	k.mu.Lock()
@@ -153,8 +153,8 @@ func (k *keeper[K, V]) have(e *kept[V]) (value V, usable bool, err error) {
 	return value, false, e.err
 }
 
-// usable reports whether there is an answer to give out: one that is good, or, with a cache, the last one of an API
-// server that does not answer. k.mu must be held.
+// usable reports whether there is an answer to return: a valid one or, with a cache, the last one
+// while the API server does not answer. k.mu must be held.
 func (k *keeper[K, V]) usable(e *kept[V], now time.Time) bool {
 	return e.isGood(now) || k.shelf.cache != nil && e.good && !decided(e.err)
 }
@@ -163,7 +163,7 @@ func (e *kept[V]) isGood(now time.Time) bool {
 	return e.good && (e.answer.expires.IsZero() || now.Before(e.answer.expires))
 }
 
-// replace asks for an answer and notes it. The caller has the entry's turn.
+// replace requests an answer and records it. The caller holds the entry's turn.
 func (k *keeper[K, V]) replace(ctx context.Context, key K, e *kept[V], q question[V], usable bool) {
 	if usable {
 		limited, cancel := timing.WithTimeout(ctx, k.clock, k.patience(e))
@@ -192,7 +192,7 @@ func (k *keeper[K, V]) replace(ctx context.Context, key K, e *kept[V], q questio
 	}
 }
 
-// patience is how long a request may take while there is an answer to give out.
+// patience is how long a request may take while there is an answer to return.
 func (k *keeper[K, V]) patience(e *kept[V]) time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -202,7 +202,7 @@ func (k *keeper[K, V]) patience(e *kept[V]) time.Duration {
 	return patience
 }
 
-// drop forgets answers.
+// drop forgets the selected answers.
 func (k *keeper[K, V]) drop(which func(K) bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -214,7 +214,7 @@ func (k *keeper[K, V]) drop(which func(K) bool) {
 	}
 }
 
-// hasten has what is overdue asked for with its next use, whatever pause there is, and returns the keys.
+// hasten makes the next use of each overdue answer request a new one, without a pause, and returns the keys.
 func (k *keeper[K, V]) hasten() (keys []K) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

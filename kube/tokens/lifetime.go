@@ -11,32 +11,32 @@ import (
 )
 
 const (
-	// defaultLife is the life of a token whose projection names none.
+	// defaultLife is the life of a token if its projection does not specify one.
 	defaultLife = time.Hour
-	// oldest is the age at which a token is replaced, however long it is good (KK2).
+	// oldest is the age at which a token is replaced, however long it is valid (KK2).
 	oldest = 24 * time.Hour
-	// mostJitter bounds how much earlier than due a replacement is asked for.
+	// mostJitter bounds how much earlier than due a replacement is requested.
 	mostJitter = 10 * time.Second
 )
 
-// dueAt is when a token that came at this time is to be replaced: at 80 % of its life or after
-// 24 h, and somewhat earlier as chance (a number from 0 to 1) says, so that tokens that came together are
-// not replaced together.
+// dueAt is when a token that was received at this time is to be replaced: at 80 % of its life or
+// after 24 h, and slightly earlier depending on chance (a number from 0 to 1), so that tokens
+// received together are not replaced together.
 func dueAt(came time.Time, life time.Duration, chance float64) time.Time {
 	age := min(life/5*4, oldest)
 	return came.Add(age - time.Duration(chance*float64(min(mostJitter, age/10))))
 }
 
-// Pauses after a request that failed. One that was refused is not repeated soon (KK3): as a rule
-// only a person can change that. The first pause is short all the same, as an API server may not
-// have heard yet that the pod is on this node.
+// Pauses after a failed request. A refused one is not repeated soon (KK3), because usually only an
+// operator can change the answer. The first pause is short anyway: the API server may not know yet
+// that the pod is on this node.
 const (
 	pauseMin        = time.Second
 	pauseMax        = 30 * time.Second
 	pauseMaxRefused = 5 * time.Minute
 )
 
-// pauseAfter is the pause after a failed request that followed a pause.
+// pauseAfter is the pause after a failed request, given the previous pause.
 func pauseAfter(err error, previous time.Duration) time.Duration {
 	if refused(err) {
 		return backoff.Next(pauseMin, pauseMaxRefused, previous)
@@ -48,7 +48,7 @@ func pauseAfter(err error, previous time.Duration) time.Duration {
 	return pause
 }
 
-// refused reports whether the API server has decided, so that asking again changes nothing soon.
+// refused reports whether the API server has decided, so that asking again soon changes nothing.
 func refused(err error) bool {
 	return errors.Is(err, errRefusedBySigner) || apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) ||
 		apierrors.IsBadRequest(err) || apierrors.IsNotFound(err) || apierrors.IsConflict(err)
@@ -60,6 +60,6 @@ func answered(err error) bool {
 	return errors.As(err, &said) || errors.Is(err, errRefusedBySigner) || errors.Is(err, ErrWaitingForSigner)
 }
 
-// decided reports whether the API server has decided about the pod. Of a node whose own credentials it does not take (401)
-// it says nothing about pods.
+// decided reports whether the API server has decided about the pod. If it rejects the node's own
+// credentials (401), that says nothing about pods.
 func decided(err error) bool { return refused(err) && !apierrors.IsUnauthorized(err) }

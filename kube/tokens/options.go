@@ -15,16 +15,16 @@ import (
 type Options struct {
 	// Client makes the requests. Required.
 	Client kubernetes.Interface
-	// Cache keeps what was issued, for a restart without an API server (KO8, KK10): entries of the kinds
-	// [offline.Token], [offline.PodCertificate], [offline.TrustBundle] and [offline.ServiceAccount]. Their program has the cache Run, and Retain
-	// those of its pods. What has expired is then given to pods as long as the API server does not answer. Nil: nothing is kept.
+	// Cache keeps what was issued, for a restart without an API server (KO8, KK10): entries of the kinds [offline.Token],
+	// [offline.PodCertificate], [offline.TrustBundle] and [offline.ServiceAccount]. The program calls the cache's Run, and Retain
+	// with those of its pods. Pods get even expired entries while the API server does not answer. Nil keeps nothing.
 	Cache *offline.Cache
-	// Clock is the time source. Nil: the real clock.
+	// Clock is the time source. Nil means the real clock.
 	Clock clock.Clock
-	// Rand spreads the replacements of tokens over time. It is used under a lock and need not
-	// be safe for concurrent use. Nil: the source seeds its own.
+	// Rand spreads the replacements of tokens over time. It is used under a lock and need not be
+	// safe for concurrent use. Nil: the source seeds its own.
 	Rand *rand.Rand
-	// Logger receives what fails, never what is secret. Zero: silent.
+	// Logger receives failures, never secrets. Zero means silent.
 	Logger logr.Logger
 }
 

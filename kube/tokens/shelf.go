@@ -9,17 +9,17 @@ import (
 )
 
 const (
-	// earlyPatience is how long an API server is waited for while there is an answer from before the start.
+	// earlyPatience is how long to wait for the API server while there is an answer from before the start.
 	earlyPatience = 2 * time.Second
-	// absence is for how long one that has not answered is not asked again, about nothing: a crowd of pods waits once.
+	// absence is for how long a server that did not answer is not asked anything: many pods then wait only once.
 	absence = 10 * time.Second
 )
 
-// shelf keeps answers for a restart without an API server (KK10), nowhere if there is no cache.
+// shelf keeps answers for a restart without an API server (KK10). Without a cache it keeps nothing.
 type shelf[K comparable, V any] struct {
 	cache *offline.Cache
 	entry func(K) offline.Entry
-	// expires says that an answer is kept with the time when it expires.
+	// expires says that an answer's expiry time is kept with it.
 	expires bool
 }
 
@@ -46,8 +46,8 @@ func (s shelf[K, V]) remove(key K) {
 	}
 }
 
-// recall takes an answer from the shelf, the first time that it is asked for. It is due at once: a clock that lost its
-// time says little about its age.
+// recall takes an answer from the shelf the first time that it is requested. It is due at once,
+// because a clock that lost its time says little about the answer's age.
 func (k *keeper[K, V]) recall(key K, e *kept[V]) {
 	if k.shelf.cache == nil {
 		return
@@ -65,7 +65,7 @@ func (k *keeper[K, V]) recall(key K, e *kept[V]) {
 	})
 }
 
-// forget drops what a cache has of a pod.
+// forget drops a pod's entries of a kind from a cache.
 func forget(c *offline.Cache, kind string, uid types.UID) {
 	for _, e := range c.Entries(kind) {
 		if e.Pod == uid {

@@ -38,7 +38,7 @@ type tokenKey struct {
 	life     time.Duration
 }
 
-// entry names what a cache has of a token.
+// entry names a token's entry in the cache.
 func (k tokenKey) entry() offline.Entry {
 	return offline.Entry{Kind: offline.Token, Pod: k.pod, Name: fmt.Sprintf("%s %q %s", k.account, k.audience, k.life)}
 }
@@ -51,10 +51,10 @@ func New(o Options) (*Source, error) {
 	return &Source{options: o, tokens: newKeeper(o, shelf[tokenKey, string]{entry: tokenKey.entry, expires: true})}, nil
 }
 
-// Token returns a token for the pod's service account, bound to the pod. It asks the API server
-// for one if it has none, or if the one it has is due to be replaced; if that fails it returns the one it
-// has while it is good. The error says why there is none, and is given without a new request until
-// a pause is over.
+// Token returns a token for the pod's service account, bound to the pod. It asks the API server for
+// one if it has none, or if its token is due to be replaced; if that fails, it returns its token
+// while that is valid. The error says why there is none, and is repeated without a new request
+// until a pause is over.
 func (s *Source) Token(ctx context.Context, pod *v1.Pod, p *v1.ServiceAccountTokenProjection) (string, error) {
 	k := tokenKey{pod.UID, pod.Spec.ServiceAccountName, p.Audience, defaultLife}
 	if p.ExpirationSeconds != nil {
@@ -74,15 +74,15 @@ func (s *Source) Token(ctx context.Context, pod *v1.Pod, p *v1.ServiceAccountTok
 	return token, nil
 }
 
-// Forget drops the tokens of a pod that is gone. Without it they are dropped some time after they
-// were last asked for.
+// Forget drops the tokens of a pod that is gone. Without this call they are dropped some time after
+// their last use.
 func (s *Source) Forget(uid types.UID) {
 	s.tokens.drop(func(k tokenKey) bool { return k.pod == uid })
 	forget(s.options.Cache, offline.Token, uid)
 }
 
-// Renew has the tokens that are overdue asked for with their next use, whatever pause there is, and returns whose they are: an
-// agent calls it when the API server is back, and has these pods looked after.
+// Renew makes the next use of each overdue token request a new one, without a pause, and returns
+// the pods concerned: an agent calls it when the API server is back, and then refreshes these pods.
 func (s *Source) Renew() (pods []types.UID) {
 	for _, k := range s.tokens.hasten() {
 		pods = append(pods, k.pod)
@@ -123,21 +123,20 @@ func (s *Source) request(ctx context.Context, pod *v1.Pod, k tokenKey) (answer[s
 	return answer[string]{value: got.Status.Token, due: dueAt(asked, life, s.options.Rand.Float64()), expires: asked.Add(life)}, nil
 }
 
-// An API server hears of a new pod's node a moment after the node does, and refuses its token
-// until then. Such a refusal is asked about four times more, so that it neither delays the
-// pod nor shows in its status (KK3).
+// An API server learns of a new pod's node a moment after the node does, and refuses its token
+// until then. Such a refusal is retried about four times, so that it neither delays the pod nor
+// shows in its status (KK3).
 const (
 	lagPause = 100 * time.Millisecond
 	lagLimit = 1600 * time.Millisecond
 	newFor   = 30 * time.Second
 )
 
-// lags reports whether a refusal may come from an API server that does not know the pod's node
-// yet.
+// lags reports whether a refusal may come from an API server that does not know the pod's node yet.
 func lags(pod *v1.Pod, err error, now time.Time) bool {
 	return apierrors.IsForbidden(err) && now.Sub(pod.CreationTimestamp.Time) < newFor
 }
 
-// gone reports whether the API server says that the pod's life, or its service account, is over:
-// then an older token is void too.
+// gone reports whether the API server says that the life of the pod, or of its service account, is
+// over: then an older token is void too.
 func gone(err error) bool { return apierrors.IsConflict(err) || apierrors.IsNotFound(err) }

@@ -1,5 +1,5 @@
-// Package agenttest holds the tests of a whole node agent: [github.com/podwright/podwright/kube.Agent] and the
-// engine, on an API server in memory and the fake runtime, in virtual time. The package has no code of its own.
+// Package agenttest holds tests of a whole node agent, [github.com/podwright/podwright/kube.Agent] and the
+// engine, on an API server in memory and the fake runtime, in virtual time. The package itself has no code.
 //
 //	operator ──► memoryapi ◄── way (kills the agent at a call) ◄── kube.Agent, Engine ──► fake runtime
 //	                 │                                                    │                    │

@@ -24,7 +24,7 @@ import (
 	"github.com/podwright/podwright/internal/timing"
 )
 
-// resources are the kinds that the server knows, by the lower-case plural.
+// resources are the kinds that the server knows, by their lower-case plural.
 var resources = map[string]schema.GroupVersionKind{
 	"pods":            {Version: "v1", Kind: "Pod"},
 	"nodes":           {Version: "v1", Kind: "Node"},
@@ -44,7 +44,7 @@ type target struct {
 	subresource string
 }
 
-// targetOf reads a path such as /api/v1/namespaces/default/pods/web/status.
+// targetOf parses a path such as /api/v1/namespaces/default/pods/web/status.
 func targetOf(path string) (t target, known bool) {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	var group string
@@ -68,7 +68,7 @@ func targetOf(path string) (t target, known bool) {
 	return t, known && t.kind.Group == group
 }
 
-// request answers one that is no watch.
+// request answers a request other than a watch.
 func (s *Server) request(user string, r *http.Request) (code int, answer apiruntime.Object, err error) {
 	t, known := targetOf(r.URL.Path)
 	if !known {
@@ -133,7 +133,7 @@ func (s *Server) get(user string, k key) (apiruntime.Object, error) {
 	return o, nil
 }
 
-// list is a consistent one, whatever revision is asked for.
+// list returns a consistent list, whatever revision is requested.
 func (s *Server) list(t target, selector string) (apiruntime.Object, error) {
 	chosen, err := selectorOf(t, selector)
 	if err != nil {
@@ -152,7 +152,7 @@ func (s *Server) list(t target, selector string) (apiruntime.Object, error) {
 	return list, nil
 }
 
-// decode reads an object as clients send it, in JSON or protobuf.
+// decode decodes an object as clients send it, in JSON or protobuf.
 func decode(body []byte, kind schema.GroupVersionKind) (object, error) {
 	read, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, &kind, nil)
 	if err != nil {
@@ -166,18 +166,18 @@ func decode(body []byte, kind schema.GroupVersionKind) (object, error) {
 	return o, nil
 }
 
-// encode is an object with the name of its kind.
+// encode encodes an object with its kind.
 func encode(o apiruntime.Object, kind schema.GroupVersionKind) []byte {
 	named := o.DeepCopyObject()
 	named.GetObjectKind().SetGroupVersionKind(kind)
 	text, err := json.Marshal(named)
 	if err != nil {
-		panic(err) // an object of the API is always marshalled
+		panic(err) // marshalling an object of the API never fails
 	}
 	return text
 }
 
-// patched is a patch of an object.
+// patched returns an object with a patch applied.
 func (t target) patched(last object, kind types.PatchType, patch []byte) (object, error) {
 	if kind != types.StrategicMergePatchType {
 		return nil, apierrors.NewGenericServerResponse(http.StatusUnsupportedMediaType, "patch", t.groupResource(), t.name, string(kind), 0, false)
@@ -197,8 +197,8 @@ func (t target) patched(last object, kind types.PatchType, patch []byte) (object
 	return t.keepOther(last, next), nil
 }
 
-// keepOther makes a write of the status one of the status alone, and leaves the status out of
-// every other write.
+// keepOther restricts a write of the status to the status, and keeps the status out of every other
+// write.
 func (t target) keepOther(last, next object) object {
 	if from := reflect.ValueOf(next).Elem().FieldByName("Status"); from.IsValid() {
 		if t.subresource == "status" {

@@ -17,15 +17,15 @@ var (
 	errNoMirror     = errors.New("a node creates mirror pods only, bound to it and owned by its Node")
 )
 
-// otherLife is what a write with the UID of another life gets: of pods and nodes, for which the UID
-// is a field that must not change.
+// otherLife is the error of a write with the UID of another life: of a pod or node, whose UID is a
+// field that must not change.
 func otherLife(k key, uid types.UID) error {
 	return apierrors.NewInvalid(resources[k.resource].GroupKind(), k.name, field.ErrorList{
 		field.Invalid(field.NewPath("metadata", "uid"), uid, "field is immutable"),
 	})
 }
 
-// mayWrite refuses a node the pods of others. The lock is held.
+// mayWrite denies a node the pods of other nodes. The lock is held.
 func (s *Server) mayWrite(node string, o object) error {
 	if pod, ok := o.(*v1.Pod); ok && node != "" && pod.Spec.NodeName != node {
 		return apierrors.NewForbidden(v1.Resource("pods"), pod.Name, errOfOther)
@@ -33,7 +33,7 @@ func (s *Server) mayWrite(node string, o object) error {
 	return nil
 }
 
-// mayRead is mayWrite for a read: to a node a pod that does not exist is not its own.
+// mayRead is mayWrite for a read: a pod that does not exist is not the node's own.
 func (s *Server) mayRead(node string, k key, o object) error {
 	if k.resource == "pods" && node != "" && o == nil {
 		return apierrors.NewForbidden(v1.Resource("pods"), k.name, errOfOther)
@@ -41,7 +41,7 @@ func (s *Server) mayRead(node string, k key, o object) error {
 	return s.mayWrite(node, o)
 }
 
-// mayCreate refuses a node every pod but its mirror pods, which its Node as it is now owns.
+// mayCreate denies a node every pod but its mirror pods, which its current Node must own.
 func (s *Server) mayCreate(node string, pod *v1.Pod) error {
 	_, mirror := pod.Annotations[v1.MirrorPodAnnotationKey]
 	self := s.objects[key{"nodes", "", node}]

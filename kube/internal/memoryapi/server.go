@@ -21,7 +21,7 @@ import (
 	"github.com/podwright/podwright/internal/timing"
 )
 
-// Server is an API server. All methods are safe for concurrent use.
+// Server is an API server in memory. All methods are safe for concurrent use.
 type Server struct {
 	clock clock.WithTicker
 
@@ -30,7 +30,7 @@ type Server struct {
 	uids     int
 	objects  map[key]object
 	history  []Change
-	// changed is closed with the next change.
+	// changed is closed at the next change.
 	changed chan struct{}
 }
 
@@ -42,13 +42,13 @@ type Change struct {
 	Type watch.EventType
 	// Resource is the lower-case plural, such as pods.
 	Resource string
-	// Object is as it is after the change, for a deletion as it was last. It is only read.
+	// Object is the object after the change; for a deletion, its last state. It is only read.
 	Object apiruntime.Object
-	// User is who made the change, empty for the administrator.
+	// User made the change; empty for the administrator.
 	User string
 }
 
-// object is one that is stored: a typed one of the API.
+// object is a stored object: a typed object of the API.
 type object interface {
 	metav1.Object
 	apiruntime.Object
@@ -57,7 +57,7 @@ type object interface {
 // key names an object.
 type key struct{ resource, namespace, name string }
 
-// New returns a server without objects on a clock; nil is the real one.
+// New returns a server without objects on a clock; nil means the real one.
 func New(c clock.WithTicker) *Server {
 	if c == nil {
 		c = clock.RealClock{}
@@ -72,8 +72,8 @@ func (s *Server) History() []Change {
 	return slices.Clone(s.history)
 }
 
-// CollectGarbage deletes what is owned by objects that do not exist any more, as the garbage
-// collector of a cluster does a while after their deletion.
+// CollectGarbage deletes what is owned by objects that no longer exist, as a cluster's garbage
+// collector does a while after their deletion.
 func (s *Server) CollectGarbage() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,7 +89,7 @@ func (s *Server) CollectGarbage() {
 	}
 }
 
-// keys are those of all objects, in an order that is always the same. The lock is held.
+// keys returns the keys of all objects, always in the same order. The lock is held.
 func (s *Server) keys() []key {
 	all := make([]key, 0, len(s.objects))
 	for k := range s.objects {
@@ -116,14 +116,14 @@ func (s *Server) put(user string, kind watch.EventType, k key, o object) object 
 	return o
 }
 
-// remove deletes an object and returns it as it was.
+// remove deletes an object and returns its last state.
 func (s *Server) remove(user string, k key) object {
 	return s.put(user, watch.Deleted, k, copyOf(s.objects[k]))
 }
 
 func copyOf(o object) object { return o.DeepCopyObject().(object) }
 
-// create stores a new object. A UID that it has is taken: the test names lives.
+// create stores a new object. It keeps a UID that the object has, so that a test can name lives.
 func (s *Server) create(user string, k key, o object) (object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,7 +145,7 @@ func (s *Server) create(user string, k key, o object) (object, error) {
 	return s.put(user, watch.Added, k, o), nil
 }
 
-// replace stores the next version of an object, made by change of a copy of the last one.
+// replace stores the next version of an object, which change makes from a copy of the last one.
 func (s *Server) replace(user string, k key, change func(last object) (object, error)) (object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,12 +169,12 @@ func (s *Server) replace(user string, k key, change func(last object) (object, e
 	next.SetResourceVersion(last.GetResourceVersion())
 	next.SetUID(last.GetUID())
 	if equality.Semantic.DeepEqual(last, next) {
-		return last, nil // a write that changes nothing is none
+		return last, nil // a no-op write makes no revision
 	}
 	return s.put(user, watch.Modified, k, next), nil
 }
 
-// delete ends an object: at once, or a pod that is bound when its node says so.
+// delete deletes an object: at once, or for a bound pod when its node confirms.
 func (s *Server) delete(user string, k key, o *metav1.DeleteOptions) (object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -208,7 +208,7 @@ func (s *Server) delete(user string, k key, o *metav1.DeleteOptions) (object, er
 	return s.put(user, watch.Modified, k, next), nil
 }
 
-// graceOf is how long a pod's node has, in seconds.
+// graceOf is how long the node of a pod has, in seconds.
 func graceOf(pod *v1.Pod, o *metav1.DeleteOptions) int64 {
 	switch {
 	case pod.Spec.NodeName == "", pod.Status.Phase == v1.PodSucceeded, pod.Status.Phase == v1.PodFailed:

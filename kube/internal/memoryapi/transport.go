@@ -12,9 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Transport returns the way of a user to the server, for a rest.Config: a node, by its name, or
-// with an empty name an administrator. A watch has a goroutine, which ends with the context of its
-// request, or when its body is closed.
+// Transport returns a user's transport to the server, for a rest.Config: the user is a node, by its
+// name, or, if the name is empty, an administrator. A watch has a goroutine, which ends with the
+// context of its request, or when its body is closed.
 func (s *Server) Transport(node string) http.RoundTripper { return transport{s, node} }
 
 type transport struct {
@@ -46,7 +46,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer(r, code, io.NopCloser(bytes.NewReader(body))), nil
 }
 
-// watch returns when the first event is about to come, or the watch was refused.
+// watch returns when the first event is about to be sent, or the watch was refused.
 func (t transport) watch(r *http.Request) *http.Response {
 	ctx, cancel := context.WithCancel(r.Context())
 	read, write := io.Pipe()
@@ -55,7 +55,7 @@ func (t transport) watch(r *http.Request) *http.Response {
 		defer cancel()
 		err := t.server.watch(ctx, r, func() io.Writer {
 			opened <- nil
-			context.AfterFunc(ctx, func() { _ = write.CloseWithError(ctx.Err()) }) // a write that waits ends too
+			context.AfterFunc(ctx, func() { _ = write.CloseWithError(ctx.Err()) }) // also ends a blocked write
 			return write
 		})
 		_ = write.Close()
@@ -69,7 +69,7 @@ func (t transport) watch(r *http.Request) *http.Response {
 	return answer(r, http.StatusOK, body{read, cancel})
 }
 
-// body is the events of a watch.
+// body carries the events of a watch.
 type body struct {
 	*io.PipeReader
 	cancel context.CancelFunc
@@ -88,7 +88,7 @@ func answer(r *http.Request, code int, body io.ReadCloser) *http.Response {
 	}
 }
 
-// failure is the answer that says why not.
+// failure returns the answer that reports an error.
 func failure(r *http.Request, err error) *http.Response {
 	status := apierrors.NewInternalError(err).ErrStatus
 	if known := apierrors.APIStatus(nil); errors.As(err, &known) {
@@ -97,7 +97,7 @@ func failure(r *http.Request, err error) *http.Response {
 	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
 	text, err := json.Marshal(status)
 	if err != nil {
-		panic(err) // a status is always marshalled
+		panic(err) // marshalling a status never fails
 	}
 	return answer(r, int(status.Code), io.NopCloser(bytes.NewReader(text)))
 }

@@ -18,10 +18,10 @@ import (
 	"github.com/podwright/podwright/internal/timing"
 )
 
-// bookmarkPeriod is how often a watch that wants bookmarks gets one.
+// bookmarkPeriod is how often a watch that asked for bookmarks gets one.
 const bookmarkPeriod = time.Minute
 
-// selectorOf returns which objects a request chooses.
+// selectorOf returns which objects a request selects.
 func selectorOf(t target, text string) (func(o object) bool, error) {
 	selector, err := fields.ParseSelector(text)
 	if err != nil {
@@ -47,7 +47,7 @@ type watching struct {
 	to        io.Writer
 }
 
-// watch answers a watch until ctx ends, or the time that it asks for. open is called before the
+// watch answers a watch until ctx ends, or for the time that it asks for. open is called before the
 // first event.
 func (s *Server) watch(ctx context.Context, r *http.Request, open func() io.Writer) error {
 	t, known := targetOf(r.URL.Path)
@@ -81,7 +81,7 @@ func (s *Server) watch(ctx context.Context, r *http.Request, open func() io.Writ
 	return nil
 }
 
-// initial sends what is there, and for a streamed list where it ends.
+// initial sends the existing objects and, for a streamed list, the bookmark that ends it.
 func (w *watching) initial(streamed bool) error {
 	s := w.server
 	s.mu.Lock()
@@ -104,7 +104,7 @@ func (w *watching) initial(streamed bool) error {
 	return w.bookmark(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
 }
 
-// follow sends what changes.
+// follow sends changes.
 func (w *watching) follow(ctx context.Context, ended <-chan time.Time) {
 	ticker := w.server.clock.NewTicker(bookmarkPeriod)
 	defer ticker.Stop()
@@ -129,7 +129,7 @@ func (w *watching) follow(ctx context.Context, ended <-chan time.Time) {
 	}
 }
 
-// since returns the changes after the last event, and what is closed with the next one.
+// since returns the changes after the last event, and a channel that is closed at the next one.
 func (w *watching) since() (changes []Change, more <-chan struct{}) {
 	s := w.server
 	s.mu.Lock()
@@ -152,7 +152,7 @@ func (w *watching) send(kind watch.EventType, o apiruntime.Object) error {
 	return err
 }
 
-// bookmark sends an object of the kind that has nothing but the revision.
+// bookmark sends an object of the kind that contains only the revision.
 func (w *watching) bookmark(annotations map[string]string) error {
 	empty := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{ResourceVersion: strconv.FormatInt(w.after, 10), Annotations: annotations}}
 	return w.send(watch.Bookmark, empty)

@@ -12,12 +12,12 @@ import (
 	"github.com/podwright/podwright/internal/timing"
 )
 
-// errSilent says that a watch was given up because of its silence.
+// errSilent says that a watch was abandoned because of its silence.
 var errSilent = errors.New("the watch is silent")
 
-// hearing is a store that notes when something was last heard. A server that sends bookmarks does
-// so about once a minute. It sends none, and no error, to a watch from a revision that it does not
-// have, as after its store was restored from a backup.
+// hearing is a store that records when the server was last heard. A server that sends bookmarks
+// does so about once a minute. It sends neither bookmarks nor an error to a watch from a revision
+// that it does not have, for example after its store was restored from a backup.
 type hearing struct {
 	cache.ReflectorStore
 	clock   clock.Clock
@@ -25,14 +25,14 @@ type hearing struct {
 
 	mu sync.Mutex
 	at time.Time
-	// bookmarks says that the server has sent one. Until then a watch may be silent for longer:
-	// it is young, or the server sends none.
+	// bookmarks says that the server has sent one. Until then a watch may be silent for longer: it
+	// is young, or the server sends no bookmarks.
 	bookmarks bool
 }
 
 var _ cache.ReflectorBookmarkStore = (*hearing)(nil)
 
-// Bookmark notes that the watch is alive.
+// Bookmark records that the watch is alive.
 func (h *hearing) Bookmark(string) error {
 	h.hear(true)
 	return nil

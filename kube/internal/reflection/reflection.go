@@ -15,23 +15,23 @@ import (
 	"github.com/podwright/podwright/internal/timing"
 )
 
-// Pauses before a reflection that ended is begun again, and between the beginnings of
-// watches. After one that lasted for steadyAfter they are short again.
+// Pauses before a reflection that ended is started again, and between the starts of watches. After
+// one that lasted for steadyAfter they start from pauseMin again.
 const (
 	pauseMin    = time.Second
 	pauseMax    = 30 * time.Second
 	steadyAfter = time.Minute
 )
 
-// watchLife is how long a server is asked to keep a watch, up to twice as long: each new one is
-// a request.
+// watchLife is how long a server is asked to keep a watch; it takes up to twice as long. Each new
+// watch costs a request.
 const watchLife = 30 * time.Minute
 
-// answerLimit is how long a request may wait for its answer: for a page of a list to its
-// end, for a watch to its beginning. A slow link brings a page in that time.
+// answerLimit is how long a request may wait for its answer: for the complete page of a list, for
+// the beginning of a watch. Even a slow link delivers a page in that time.
 const answerLimit = 5 * time.Minute
 
-// Reflection is what to reflect, and where. All fields but Failed and Logger are required.
+// Reflection says what to mirror, and where. All fields but Failed and Logger are required.
 type Reflection struct {
 	// Name is for logs.
 	Name string
@@ -39,22 +39,21 @@ type Reflection struct {
 	Example apiruntime.Object
 	List    cache.ListWithContextFunc
 	Watch   cache.WatchFuncWithContext
-	// Client tells whether it can stream lists: fakes cannot.
+	// Client tells whether lists can be streamed: fakes cannot do that.
 	Client any
 	Store  cache.ReflectorStore
-	// Failed is told of each request that failed, but for those that ctx ended. It must
-	// not block.
+	// Failed is called with each failed request, except those that ctx ended. It must not block.
 	Failed func(err error)
-	// Silence is how long a watch may say nothing, not even a bookmark: then all is read again,
-	// without a revision. Until the server has sent a bookmark it is 30 min at least. 0: as long
-	// as it likes.
+	// Silence is how long a watch may send nothing, not even a bookmark; then everything is read
+	// again, without a revision. Until the server has sent a bookmark the limit is at least 30 min.
+	// 0 means no limit.
 	Silence time.Duration
 	Clock   clock.Clock
 	Logger  logr.Logger
 }
 
-// Run reflects until ctx ends, and returns when no request is under way. Lost watches and
-// failed requests begin again, after 1 s, doubling up to 30 s.
+// Run reflects until ctx ends, and returns when no request is in flight. Lost watches and failed
+// requests are retried after 1 s, doubling up to 30 s.
 func (r Reflection) Run(ctx context.Context) {
 	silent := logr.Discard()
 	ctx = klog.NewContext(ctx, silent)
@@ -81,7 +80,7 @@ func (r Reflection) Run(ctx context.Context) {
 		case ctx.Err() != nil:
 		case errors.Is(err, errSilent):
 			r.Logger.Info("A watch of the API server is silent, so all is read again", "what", r.Name, "longerThan", r.Silence)
-			reflector = fresh() // it names no revision
+			reflector = fresh() // a new one names no revision
 		case err != nil:
 			r.Logger.V(1).Info("Reading from the API server failed", "what", r.Name, "error", err.Error())
 		}

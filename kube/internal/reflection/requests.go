@@ -15,20 +15,20 @@ import (
 	"github.com/podwright/podwright/internal/timing"
 )
 
-// requests makes the requests of one reflector, which makes one after the other. It notes
-// which fail, gives up those that are not answered, and spaces out the watches: the
-// reflector repeats some at once, however short they were.
+// requests makes the requests of one reflector, one after the other. It reports failures, abandons
+// requests without an answer, and spaces out the watches, because the reflector repeats some at
+// once, however short they were.
 type requests struct {
 	Reflection
-	// listing is held during a list: the reflector does not wait for the last one.
+	// listing is held during a list, for whose end the reflector itself does not wait.
 	listing sync.Mutex
 
-	// open is the watch that was answered last; began is when it was asked for, and pause
-	// how long the next one waits from then on.
+	// open is the latest watch that was answered; began is when it was requested, and pause how
+	// long after began the next one starts.
 	open  watch.Interface
 	began time.Time
 	pause time.Duration
-	// notBefore is the moment that a failed request was told to wait for.
+	// notBefore is when the next request may start, if a failed one was told to wait.
 	notBefore time.Time
 }
 
@@ -90,7 +90,7 @@ func (r *requests) until(ctx context.Context, moment time.Time) error {
 	return ctx.Err()
 }
 
-// answered asks for a watch. Its context lasts as long as the watch does.
+// answered opens a watch. Its context lasts as long as the watch does.
 func (r *requests) answered(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	lasting, cancel := context.WithCancel(ctx)
 	limited, done := timing.WithTimeout(ctx, r.Clock, answerLimit)
@@ -111,8 +111,7 @@ func (r *requests) answered(ctx context.Context, o metav1.ListOptions) (watch.In
 	return nil, err
 }
 
-// stopWatch ends the last watch: the reflector leaves one open whose list its store has
-// refused.
+// stopWatch ends the last watch: the reflector leaves a watch open if its store refuses the list.
 func (r *requests) stopWatch() {
 	if r.open != nil {
 		r.open.Stop()
@@ -120,15 +119,15 @@ func (r *requests) stopWatch() {
 	}
 }
 
-// end returns when no request is under way. The context of all has ended.
+// end returns when no request is in flight. Their contexts have ended.
 func (r *requests) end() {
 	r.stopWatch()
 	r.listing.Lock()
 	defer r.listing.Unlock()
 }
 
-// note tells of a failure. If the API server asked for a pause, which client-go has seen to
-// only while it repeated the request by itself, the next request waits.
+// note reports a failure. If the API server asked for a pause, the next request waits: client-go
+// itself waits only while it repeats the same request.
 func (r *requests) note(ctx context.Context, err error) {
 	if err == nil || ctx.Err() != nil {
 		return
