@@ -14,12 +14,12 @@ import (
 
 const prefix = "expect/"
 
-// Expectation is what must become of one pod, by annotation without prefix:
+// Expectation is the expected outcome of one pod, keyed by annotation name without its prefix:
 // "phase" → "Running".
 type Expectation map[string]string
 
-// Of reads a pod's expectations: those for its life, and those for its last
-// status after it was taken away (nil if it stays).
+// Of reads a pod's expectations: those for its life, and those for its last status after it was
+// deleted (nil if it is not deleted).
 func Of(pod *v1.Pod) (life, deleted Expectation) {
 	life = Expectation{}
 	for k, v := range pod.Annotations {
@@ -42,7 +42,7 @@ func Of(pod *v1.Pod) (life, deleted Expectation) {
 	return life, deleted
 }
 
-// Observed is what was seen of a pod.
+// Observed is what was observed of a pod.
 type Observed struct {
 	Status v1.PodStatus
 	// Logs per container: the text of all runs.
@@ -51,13 +51,13 @@ type Observed struct {
 	Events []string
 }
 
-// alternative precedes the expectations of a runtime that does something the CRI leaves open
-// in another way.
+// alternative prefixes the expectations for a runtime that resolves differently something the CRI
+// leaves open.
 const alternative = "or."
 
-// Check returns what is not (yet) as expected, nil if everything is. A wrong
-// expectation is reported in the same way. With alternatives, either those or the others of
-// their names hold, together with the rest.
+// Check returns what does not (yet) match, nil if everything does. A malformed expectation is
+// reported in the same way. Where there are alternatives, either all of them or the plain
+// expectations with the same names must hold, together with the rest.
 func (e Expectation) Check(o Observed) []string {
 	plain, other := Expectation{}, Expectation{}
 	for name, want := range e {
@@ -207,7 +207,7 @@ func checkOrder(lines string, s v1.PodStatus) string {
 	return ""
 }
 
-// moment evaluates "name.started" or "name.finished", maybe with "+ duration".
+// moment evaluates "name.started" or "name.finished", optionally with "+ duration".
 func moment(text string, s v1.PodStatus) (time.Time, error) {
 	text, plus, _ := strings.Cut(text, "+")
 	name, what, _ := strings.Cut(strings.TrimSpace(text), ".")

@@ -22,8 +22,7 @@ import (
 type Kiosk struct {
 	engine *podwright.Engine
 	pods   *source.Channel
-	// alarmed is used by one goroutine at a time: statuses of one pod come in
-	// order.
+	// alarmed is used by one goroutine at a time: statuses of one pod arrive in order.
 	alarmed bool
 }
 
@@ -46,7 +45,7 @@ func NewKiosk(rt cri.RuntimeService, images cri.ImageService, rootDir string, li
 	return k, err
 }
 
-// Run shows the pod until ctx ends.
+// Run runs the pod until ctx ends.
 func (k *Kiosk) Run(ctx context.Context, pod *v1.Pod) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -15,14 +15,14 @@ import (
 	"github.com/podwright/podwright/kube"
 )
 
-// certificateFlags say how the node gets its certificates, by the kubelet's names.
+// certificateFlags say how the node gets its certificates. They have the kubelet's names.
 type certificateFlags struct {
 	bootstrap, dir string
 	rotate, server bool
 	lifetime       time.Duration
 }
 
-// check tells which flags exclude each other.
+// check reports flags that exclude each other.
 func (f certificateFlags) check(o options) error {
 	switch {
 	case o.kubeconfig == "" && f.bootstrap == "":
@@ -33,7 +33,7 @@ func (f certificateFlags) check(o options) error {
 	return nil
 }
 
-// options are those of the agent.
+// options returns the agent's options.
 func (f certificateFlags) options(root string) (o kube.Certificates, err error) {
 	o = kube.Certificates{Dir: f.dir, Rotate: f.rotate, Serving: f.server, Lifetime: f.lifetime}
 	if o.Dir == "" {
@@ -48,8 +48,8 @@ func (f certificateFlags) options(root string) (o kube.Certificates, err error) 
 	return o, nil
 }
 
-// apiConfig is how to reach the API server. A kubeconfig that is missing, or names a certificate that is,
-// is made when the node has bootstrapped: write does that, nil if there is nothing to do.
+// apiConfig says how to reach the API server. If the kubeconfig, or the certificate it names, is missing, the
+// node bootstraps first, and write then writes the kubeconfig; write is nil if there is nothing to write.
 func apiConfig(o options, dir string) (api *rest.Config, write func() error, err error) {
 	if o.kubeconfig != "" {
 		if api, err = clientcmd.BuildConfigFromFlags("", o.kubeconfig); err == nil {
@@ -70,7 +70,7 @@ func apiConfig(o options, dir string) (api *rest.Config, write func() error, err
 	return rest.AnonymousClientConfig(api), write, nil
 }
 
-// writeKubeconfig writes how the node reaches the API server with the certificate that it got.
+// writeKubeconfig writes a kubeconfig that uses the certificate which the node was issued.
 func writeKubeconfig(path string, api *rest.Config, pair string) error {
 	file := clientcmdapi.NewConfig()
 	file.Clusters["cluster"] = &clientcmdapi.Cluster{
@@ -90,7 +90,7 @@ func writeKubeconfig(path string, api *rest.Config, pair string) error {
 	return os.Rename(part, path)
 }
 
-// onceRegistered does something when the node is registered. The function that it returns ends the wait.
+// onceRegistered calls do once the node is registered. The returned function ends the wait.
 func onceRegistered(ctx context.Context, registered <-chan struct{}, do func()) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})

@@ -12,7 +12,7 @@ type repeatable interface {
 	repeatable()
 }
 
-// readConfigFile takes from the file of --config what the command line does not say. The file's
+// readConfigFile reads from the file of --config what the command line does not set. The file's
 // fields are the names of the flags. Without a file nothing changes.
 func readConfigFile(flags *flag.FlagSet, file string) error {
 	if file == "" {

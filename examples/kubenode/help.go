@@ -18,7 +18,7 @@ SIGTERM or SIGINT ends it and leaves the pods running; started again it goes on 
 Flags, which are the fields of the file of --config too:
 `
 
-// writeHelp lists the flags, in the order of their names.
+// writeHelp lists the flags in the order of their names.
 func writeHelp(w io.Writer, flags *flag.FlagSet) {
 	fmt.Fprint(w, helpText)
 	flags.VisitAll(func(f *flag.Flag) {
@@ -35,7 +35,7 @@ func writeHelp(w io.Writer, flags *flag.FlagSet) {
 	})
 }
 
-// wrap breaks text at spaces, so that a line has at most so many bytes unless a word is longer.
+// wrap breaks text at spaces so that no line exceeds width bytes, unless a single word is longer.
 func wrap(text string, width int, separator string) string {
 	var out strings.Builder
 	length := 0

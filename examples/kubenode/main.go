@@ -33,7 +33,7 @@ import (
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
-// run is main without the process: it returns the exit code. change is for tests.
+// run is main without the process: it returns the exit code. Tests use change.
 func run(args []string, stdout, stderr io.Writer, change ...func(*options)) int {
 	o, err := parse(args, stdout)
 	for _, c := range change {
@@ -70,7 +70,7 @@ type options struct {
 	labels                                               labels
 }
 
-// labels are those of repeated flags --label KEY=VALUE.
+// labels are the values of the repeated flag --label KEY=VALUE.
 type labels map[string]string
 
 // String implements [flag.Value].
@@ -88,11 +88,11 @@ func (l labels) Set(text string) error {
 	return nil
 }
 
-// flagSet declares the flags, which set o.
+// flagSet declares the flags, which set the fields of o.
 func flagSet(o *options) *flag.FlagSet {
 	host, _ := os.Hostname()
 	flags := flag.NewFlagSet("kubenode", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // run prints errors, and help
+	flags.SetOutput(io.Discard) // run prints errors and help
 	flags.Usage = func() {}
 	flags.StringVar(&o.kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG"), "`file` that says how to reach the API server, and as whom")
 	flags.StringVar(&o.name, "node-name", strings.ToLower(host), "`name` of the Node")
@@ -122,7 +122,7 @@ func flagSet(o *options) *flag.FlagSet {
 	return flags
 }
 
-// parse takes the command line, and the file that it names; help goes to stdout.
+// parse reads the command line, and the file that it names; help goes to stdout.
 func parse(args []string, stdout io.Writer) (options, error) {
 	o := options{labels: labels{}}
 	flags := flagSet(&o)
@@ -184,7 +184,7 @@ func serve(ctx context.Context, o options, stderr io.Writer) error {
 	defer func() { _ = runtime.Close() }()
 	config.Runtime, config.Images = runtime, runtime
 	config.Pods.SeccompDefault = true
-	config.Pods.ImagePull.CredentialsDir = o.root // as the kubelet's config.json
+	config.Pods.ImagePull.CredentialsDir = o.root // like the kubelet's config.json
 	if err := o.pods.configure(&config, logger); err != nil {
 		return err
 	}
@@ -219,14 +219,14 @@ func serve(ctx context.Context, o options, stderr io.Writer) error {
 	return agent.Run(ctx, engine)
 }
 
-// newLogger logs to w, also what the client libraries log.
+// newLogger logs to w, including what the client libraries log.
 func newLogger(w io.Writer, verbosity int) logr.Logger {
 	handler := slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.Level(-verbosity)})
 	klog.SetSlogLogger(slog.New(handler))
 	return logr.FromSlogHandler(handler)
 }
 
-// addresses are those of the Node, as they are now.
+// addresses returns the current addresses of the Node.
 func addresses(o options, server string) []v1.NodeAddress {
 	list := []v1.NodeAddress{{Type: v1.NodeHostName, Address: o.name}}
 	address := o.address
@@ -239,8 +239,8 @@ func addresses(o options, server string) []v1.NodeAddress {
 	return list
 }
 
-// sourceAddress is the address that this machine uses towards a server. Nothing is sent:
-// connecting a UDP socket asks the routing table alone.
+// sourceAddress is the address that this machine uses towards a server. Nothing is sent: connecting
+// a UDP socket only consults the routing table.
 func sourceAddress(server string) string {
 	_, rest, found := strings.Cut(server, "://")
 	if !found {

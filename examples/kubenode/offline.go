@@ -30,7 +30,7 @@ func (f *offlineFlags) register(flags *flag.FlagSet) {
 	flags.StringVar(&f.max, "offline-cache-max-size", "256Mi", "`size` that it may have")
 }
 
-// options are those of the agent.
+// options returns the agent's options.
 func (f *offlineFlags) options() (o kube.Offline, err error) {
 	if !f.cache {
 		if f.dir != "" || f.key != "" {

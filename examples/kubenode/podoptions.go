@@ -22,11 +22,11 @@ const (
 	urlSource    = "http"
 )
 
-// highestServedPriority is the highest that pods of --manifest-url may claim: what is above is the system's.
+// highestServedPriority is the highest that pods of --manifest-url may claim: higher priorities are the system's.
 const highestServedPriority = 1_000_000_000
 
-// podOptions are the part of the command line about static pods, and about what the pods of
-// each place may be.
+// podOptions are the part of the command line about static pods, and about what the pods of each
+// source may do.
 type podOptions struct {
 	manifests, url string
 	// level is for the API server's pods outside the exempt namespaces.
@@ -43,7 +43,7 @@ func (o *podOptions) register(flags *flag.FlagSet) {
 	flags.StringVar(&o.urlLevel, "manifest-url-security", "baseline", "`LEVEL` for the pods of --manifest-url")
 }
 
-// complete checks them.
+// complete checks the options.
 func (o *podOptions) complete() error {
 	var problems []error
 	for _, f := range []struct{ name, level string }{{"pod-security", o.level}, {"manifests-security", o.staticLevel}, {"manifest-url-security", o.urlLevel}} {
@@ -71,7 +71,7 @@ func (o *podOptions) exemptions() (e admission.SecurityExemptions) {
 	return e
 }
 
-// configure adds the sources of static pods and the policies of all.
+// configure adds the sources of static pods, and the policies of all sources.
 func (o *podOptions) configure(c *podwright.Config, logger logr.Logger) error {
 	highest := int32(highestServedPriority)
 	policies := map[string]admission.SourcePolicy{

@@ -16,7 +16,7 @@ import (
 	"github.com/podwright/podwright/kube"
 )
 
-// listen opens the HTTPS server of the node, on the node's address.
+// listen opens the node's HTTPS server on the node's address.
 func listen(o options, api *rest.Config) (kube.Server, error) {
 	if o.port < 0 {
 		return kube.Server{}, nil
@@ -47,8 +47,8 @@ func listen(o options, api *rest.Config) (kube.Server, error) {
 	return server, nil
 }
 
-// servingCertificate returns what reads the certificate for each connection so that
-// the files can be replaced.
+// servingCertificate returns a function that reads the certificate for each connection, so that the
+// files can be replaced.
 func servingCertificate(o options, address string) (func() (*tls.Certificate, error), error) {
 	if (o.certificate == "") != (o.key == "") {
 		return nil, errors.New("--tls-cert-file and --tls-private-key-file belong together")
@@ -71,7 +71,7 @@ func servingCertificate(o options, address string) (func() (*tls.Certificate, er
 	return read, nil
 }
 
-// clientAuthority is whose client certificates the server accepts.
+// clientAuthority returns the authority whose client certificates the server accepts.
 func clientAuthority(o options, api *rest.Config) (*x509.CertPool, error) {
 	content, name := api.CAData, "the authority in --kubeconfig"
 	file := o.clientCA

@@ -15,14 +15,14 @@ import (
 // defaultHard are the kubelet's hard limits.
 const defaultHard = "memory.available<100Mi,nodefs.available<10%,nodefs.inodesFree<5%,imagefs.available<15%,imagefs.inodesFree<5%"
 
-// upkeep is the part of the command line that keeps a node from filling up: the kubelet's
-// defaults.
+// upkeep is the part of the command line that keeps a node from filling up. Its defaults are the
+// kubelet's.
 type upkeep struct {
 	hard     string
 	logSize  string
 	logFiles int
 	maxPods  int
-	// system and agent are what they need, as --system-reserved and --kube-reserved have it.
+	// system and agent are the resources that each of them needs, as in --system-reserved and --kube-reserved.
 	system, agent string
 }
 
@@ -35,7 +35,7 @@ func (u *upkeep) register(flags *flag.FlagSet) {
 	flags.StringVar(&u.system, "system-reserved", "", "`amounts` that pods may not have because the system needs them, such as cpu=100m,memory=200Mi,ephemeral-storage=1Gi")
 }
 
-// reserved is what pods may not have, or what is wrong with the flags.
+// reserved returns the resources that pods may not have, or what is wrong with the flags.
 func (u *upkeep) reserved() (v1.ResourceList, error) {
 	sum := v1.ResourceList{}
 	for _, f := range []struct{ name, text string }{{"kube-reserved", u.agent}, {"system-reserved", u.system}} {
@@ -60,8 +60,8 @@ func (u *upkeep) reserved() (v1.ResourceList, error) {
 	return sum, nil
 }
 
-// apply puts it into the configuration of an engine, or says what is wrong with it. Images
-// that are not used go when the disk is 85 % full.
+// apply puts the options into the configuration of an engine, or says what is wrong with them.
+// Unused images are removed when the disk is 85 % full.
 func (u *upkeep) apply(config *podwright.Config) error {
 	thresholds, err := eviction.Text{Hard: u.hard}.Parse()
 	if err != nil {

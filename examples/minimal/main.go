@@ -1,5 +1,5 @@
-// Command minimal is the smallest agent: it runs the pods of a folder of manifests
-// as plain processes. They outlive it; run it again and it finds them.
+// Command minimal is the smallest agent: it runs the pods of a folder of manifests as plain
+// processes. They outlive it; when it runs again, it finds them.
 package main
 
 import (

@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// connection says in the context of a request how it came: a peer (on a socket), or nothing.
+// connection is the context key for how a request arrived: a peer (on a socket), or nothing.
 type connection struct{}
 
-// withPeer notes who is at the other end of a socket.
+// withPeer records who is at the other end of a socket.
 func withPeer(ctx context.Context, conn net.Conn) context.Context {
 	if c, ok := conn.(*net.UnixConn); ok {
 		return context.WithValue(ctx, connection{}, peerOf(c))
@@ -22,13 +22,13 @@ func withPeer(ctx context.Context, conn net.Conn) context.Context {
 	return ctx
 }
 
-// access lets requests through: on a socket those of the agent's user and of root, on TCP
-// those that name a host of the agent's and have the token.
+// access lets requests through: on a socket, those of the agent's user and of root; on TCP, those
+// that name one of the agent's hosts and carry the token.
 type access struct {
 	user  int
 	hosts []string // names that may stand for the agent's address
 	token token
-	// vague answers /healthz to those without the token.
+	// vague answers /healthz for requests without the token.
 	vague http.HandlerFunc
 	next  http.Handler
 }
@@ -45,7 +45,7 @@ func (a access) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	switch {
 	case !allowedHost(r.Host, local, a.hosts):
-		// A page in a browser can have its own name lead here; it cannot change the name.
+		// A page in a browser can make its own name resolve to the agent, but cannot change the Host header.
 		http.Error(w, "this is no name of the agent; use its address, or start it with --listen-host NAME", http.StatusMisdirectedRequest)
 	case a.token.sentBy(r):
 		a.next.ServeHTTP(w, r)
@@ -57,8 +57,8 @@ func (a access) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// allowedHost reports whether a Host header names the agent: by a loopback address, by the
-// address the request came to, or by one of names.
+// allowedHost reports whether a Host header names the agent: by a loopback address, by the address
+// the request arrived at, or by one of names.
 func allowedHost(header string, local net.Addr, names []string) bool {
 	host := header
 	if h, _, err := net.SplitHostPort(header); err == nil {
@@ -80,7 +80,7 @@ func allowedHost(header string, local net.Addr, names []string) bool {
 	return ok && tcp.AddrPort().Addr().Unmap().WithZone("") == ip.WithZone("")
 }
 
-// access is what guards the API with these options; it makes the token if TCP needs one.
+// access guards the API with the agent's options; it makes the token if TCP needs one.
 func (a *agent) access(next http.Handler) (http.Handler, error) {
 	guard := access{user: os.Geteuid(), hosts: a.options.api.names(), vague: a.vagueHealthz, next: next}
 	if !a.options.api.overTCP() {

@@ -28,32 +28,32 @@ import (
 	"github.com/podwright/podwright/syncloop/source"
 )
 
-// stopTimeout bounds the end of the agent itself, pods aside.
+// stopTimeout bounds how long the agent itself takes to end, not counting pods.
 const stopTimeout = 10 * time.Second
 
-// apiStopTimeout bounds the end of the local API.
+// apiStopTimeout bounds how long the local API takes to end.
 const apiStopTimeout = 3 * time.Second
 
-// extendTimeout keeps systemd from killing an agent that says what it waits for (in microseconds).
+// extendTimeout keeps systemd from killing an agent that reports what it waits for (in microseconds).
 const extendTimeout = "EXTEND_TIMEOUT_USEC=30000000"
 
-// stopTellPeriod is how often the log says what an end waits for.
+// stopTellPeriod is how often the log says what the stop waits for.
 const stopTellPeriod = 5 * time.Second
 
-// agent is the program: an engine and what shows it to people.
+// agent is the program: an engine, and the parts that show it to users.
 type agent struct {
 	options    options
 	log        *slog.Logger
-	screen     *screen // nil off a terminal
+	screen     *screen // nil unless stdout is a terminal
 	engine     *podwright.Engine
 	runtime    cri.Reader
 	once       *runonce.Runner // nil if the pods run for good
-	report     *runonce.Report // of once, when it has run
+	report     *runonce.Report // of once, when it has finished
 	listeners  []net.Listener
 	server     *http.Server
 	page       *webPage        // nil without --web
-	streams    chan struct{}   // one for each answer without an end
-	over       context.Context // ends such answers
+	streams    chan struct{}   // one slot for each answer without an end
+	over       context.Context // ends those answers
 	endStreams context.CancelFunc
 	drains     *drains
 	started    time.Time
@@ -61,7 +61,7 @@ type agent struct {
 	metrics    *metrics
 	service    service
 	statuses   io.Closer
-	close      func(context.Context) error // the runtime
+	close      func(context.Context) error // closes the runtime
 }
 
 // containerRuntime is a runtime with its image store.
@@ -70,7 +70,7 @@ type containerRuntime interface {
 	cri.ImageService
 }
 
-// newAgent builds everything that can fail before anything runs.
+// newAgent builds everything that can fail, before anything runs.
 func newAgent(ctx context.Context, o options, supervisor process.Supervisor, stdout, stderr io.Writer) (_ *agent, err error) {
 	a := &agent{options: o, started: time.Now(), drains: newDrains(), service: openService()}
 	logs := stderr
@@ -145,11 +145,11 @@ func newAgent(ctx context.Context, o options, supervisor process.Supervisor, std
 		return nil, err
 	}
 	a.metrics.registry.MustRegister(newPodStates(a.engine.Pods))
-	return a, a.openAPI(ctx) // last, in the folder that the engine found to be safe
+	return a, a.openAPI(ctx) // last, in the folder that the engine has checked to be safe
 }
 
-// openRuntime connects to the runtime the command line names, and returns how to
-// let go of it.
+// openRuntime connects to the runtime that the command line names, and returns a function that
+// closes it.
 func openRuntime(
 	ctx context.Context, o options, supervisor process.Supervisor, meter metric.Meter, logger logr.Logger,
 ) (containerRuntime, func(context.Context) error, error) {
@@ -205,7 +205,7 @@ func (a *agent) run(ctx context.Context, signals <-chan os.Signal) error {
 		}
 	}
 	if errors.Is(err, errSecondSignal) {
-		return err // nothing is waited for, and the engine still writes engineErr
+		return err // do not wait: the engine may still write engineErr
 	}
 	cancel()
 	<-drawn
@@ -236,7 +236,7 @@ func (a *agent) serveAll(ctx context.Context, served *sync.WaitGroup, failed cha
 	}
 }
 
-// endAPI lets the clients have what they were promised, if they are quick.
+// endAPI lets clients receive the rest of their answers, for a limited time.
 func (a *agent) endAPI(ctx context.Context) error {
 	quick, cancel := context.WithTimeout(ctx, apiStopTimeout)
 	defer cancel()
@@ -244,7 +244,7 @@ func (a *agent) endAPI(ctx context.Context) error {
 	if a.page != nil {
 		err = errors.Join(err, endServer(quick, a.page.server))
 	}
-	for range maxStreams { // commands in containers are in no request by now
+	for range maxStreams { // by now, no request owns the commands in containers
 		select {
 		case a.streams <- struct{}{}:
 		case <-ctx.Done():
@@ -256,13 +256,13 @@ func (a *agent) endAPI(ctx context.Context) error {
 
 func endServer(ctx context.Context, server *http.Server) error {
 	err := server.Shutdown(ctx)
-	if errors.Is(err, context.DeadlineExceeded) { // a client hangs, which is no failure of the agent
+	if errors.Is(err, context.DeadlineExceeded) { // a client hangs, which is not the agent's failure
 		err = server.Close()
 	}
 	return err
 }
 
-// stop ends the engine, and before that all pods with drain; a signal meanwhile ends the process.
+// stop ends the engine, with drain after stopping all pods; a signal meanwhile ends the process.
 func (a *agent) stop(why string, drain bool, signals <-chan os.Signal, cancel context.CancelFunc, ended <-chan struct{}) error {
 	drained := make(chan error, 1)
 	ctx, giveUp := context.WithCancel(context.Background())

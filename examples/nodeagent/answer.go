@@ -15,10 +15,10 @@ import (
 // format is the flag -o of commands that show something.
 type format string
 
-// register declares -o; forms are what it may be besides "", which is plain text.
+// register declares -o; forms are its values besides "", which is plain text.
 func (f *format) register(c *cobra.Command, forms ...string) {
 	c.Flags().StringVarP((*string)(f), "output", "o", "", strings.Join(forms, ", ")+" (default: a text)")
-	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(forms, cobra.ShellCompDirectiveNoFileComp)) // fails for unknown flags alone
+	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(forms, cobra.ShellCompDirectiveNoFileComp)) // fails only for unknown flags
 	check := c.PreRunE
 	c.PreRunE = func(c *cobra.Command, args []string) error {
 		if *f != "" && !slices.Contains(forms, string(*f)) {

@@ -29,8 +29,8 @@ func (o *apiOptions) register(flags *pflag.FlagSet) {
 	flags.StringVar(&o.tokenFile, "listen-token-file", "", "file, mode 600, with the token that clients of a HOST:PORT of --listen have to send, and that of --web is made of, read at the start (default ROOT/nodeagent.token, made if missing)")
 }
 
-// complete checks them; root is the agent's folder, "" if it is not known. A page for browsers uses the
-// names and the token too.
+// complete checks the options; root is the agent's folder, "" if it is not known. A page for
+// browsers uses the names and the token too.
 func (o *apiOptions) complete(root string, page bool) error {
 	var problems []error
 	for _, text := range o.texts {
@@ -62,12 +62,12 @@ func (o *apiOptions) complete(root string, page bool) error {
 	return errors.Join(problems...)
 }
 
-// overTCP reports whether the API is to be had over the network.
+// overTCP reports whether the API is served over the network.
 func (o *apiOptions) overTCP() bool {
 	return slices.ContainsFunc(o.addresses, func(a address) bool { return a.tcp != "" })
 }
 
-// names are the names by which clients may call the agent: those that were given, and those in
+// names returns the names by which clients may call the agent: those given, and those in the
 // addresses to listen on.
 func (o *apiOptions) names() []string {
 	names := strings.FieldsFunc(strings.ToLower(o.hosts), func(r rune) bool { return r == ',' || r == ' ' })
@@ -79,7 +79,7 @@ func (o *apiOptions) names() []string {
 	return names
 }
 
-// exposed are the addresses that other machines can reach.
+// exposed returns the addresses that other machines can reach.
 func (o *apiOptions) exposed() (all []string) {
 	for _, a := range o.addresses {
 		if host, _, err := net.SplitHostPort(a.tcp); err == nil && reachable(host) {

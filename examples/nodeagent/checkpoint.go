@@ -16,8 +16,8 @@ import (
 	"github.com/podwright/podwright/status/checkpoint"
 )
 
-// newCheckpoint is "nodeagent checkpoint": it shows what the agent remembers of its pods, whether it
-// runs or not, and changes nothing.
+// newCheckpoint is "nodeagent checkpoint": it shows what the agent remembers of its pods, whether
+// or not the agent runs, and changes nothing.
 func newCheckpoint() *cobra.Command {
 	var records recordReader
 	c := &cobra.Command{
@@ -70,14 +70,14 @@ func (r *recordReader) read(ctx context.Context) (checkpoint.Loaded, error) {
 	if err := r.keys.complete(); err != nil {
 		return checkpoint.Loaded{}, err
 	}
-	// With a key, what is not sealed is shown as such, and not as a record.
+	// With a key, an unsealed file is listed as unusable rather than as a record.
 	if err := store.Seal(r.keys.keys, false); err != nil {
 		return checkpoint.Loaded{}, err
 	}
 	return store.Inspect(ctx)
 }
 
-// listCheckpoints prints a table of all records, then what is none.
+// listCheckpoints prints a table of all records, then the files that are unusable.
 func listCheckpoints(out io.Writer, loaded checkpoint.Loaded) error {
 	slices.SortFunc(loaded.Records, func(a, b *checkpoint.Record) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
@@ -104,7 +104,7 @@ func listCheckpoints(out io.Writer, loaded checkpoint.Loaded) error {
 	return nil
 }
 
-// stateOf says how far the life of a pod has come.
+// stateOf says how far the life of a pod has progressed.
 func stateOf(r *checkpoint.Record) string {
 	switch {
 	case r.Finished:
@@ -122,7 +122,7 @@ func stateOf(r *checkpoint.Record) string {
 	}
 }
 
-// showCheckpoint prints one record without what may be a secret.
+// showCheckpoint prints one record, without anything that may be a secret.
 func showCheckpoint(out io.Writer, loaded checkpoint.Loaded, uid string) error {
 	for _, r := range loaded.Records {
 		if string(r.UID) != uid {

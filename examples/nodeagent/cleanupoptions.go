@@ -23,7 +23,7 @@ func (o *deadOptions) register(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.minAge, "dead-containers-min-age", 0, "keep containers that ended less than this long ago, whatever the limits")
 }
 
-// complete checks them. The engine takes 0 for its default, which is not what a user means by
+// complete checks the options. The engine reads 0 as its default, which is not what a user means by
 // typing 0.
 func (o *deadOptions) complete() error {
 	var problems []error
@@ -58,7 +58,7 @@ func (o *imageOptions) register(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.period, "image-gc-period", imagegc.DefaultPeriod, "time between two looks at the images")
 }
 
-// complete checks them.
+// complete checks the options.
 func (o *imageOptions) complete(runtime string) error {
 	var problems []error
 	for _, percent := range []struct {
@@ -92,20 +92,20 @@ func (o *imageOptions) complete(runtime string) error {
 	return errors.Join(problems...)
 }
 
-// config returns nil if no image is ever removed.
+// config returns nil if images are never removed.
 func (o *imageOptions) config() *podwright.ImageGC {
 	if o.high == 0 && o.maxAge == 0 {
 		return nil
 	}
 	policy := imagegc.Policy{HighPercent: o.high, LowPercent: o.low, MinAge: o.minAge, MaxAge: o.maxAge}
 	if o.high == 0 {
-		policy.HighPercent = 100 // for their age only
+		policy.HighPercent = 100 // by age only
 	}
 	if o.low == 0 {
 		policy.LowPercent = max(policy.HighPercent-5, 1)
 	}
 	if o.minAge == 0 {
-		policy.MinAge = -1 // zero is the default there
+		policy.MinAge = -1 // zero means the default there
 	}
 	return &podwright.ImageGC{Policy: policy, Period: o.period}
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // newCleanup is "nodeagent cleanup --plan": it asks the running agent what housekeeping would do
-// now, and by which rule the rest stays. It changes nothing.
+// now, and which rules keep the rest. It changes nothing.
 func newCleanup() *cobra.Command {
 	var r reach
 	var f format
@@ -64,7 +64,7 @@ func showPlan(c *cobra.Command, r *reach, f format) error {
 	return f.write(c.OutOrStdout(), answer)
 }
 
-// problemHeader carries what a plan lacks.
+// problemHeader says what a plan lacks.
 const problemHeader = "X-Podwright-Problem"
 
 // cleanupPlan answers with the plan of housekeeping, as a table or with ?o=json.

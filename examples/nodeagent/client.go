@@ -17,10 +17,10 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// askTimeout bounds one question to the agent that is answered at once.
+// askTimeout bounds a request that the agent answers at once.
 const askTimeout = 30 * time.Second
 
-// maxAnswer bounds an answer that is kept whole.
+// maxAnswer bounds an answer that is held in memory as a whole.
 const maxAnswer = 256 << 20
 
 // reach says where the running agent is.
@@ -37,7 +37,7 @@ func (r *reach) register(flags *pflag.FlagSet) {
 	flags.DurationVar(&r.patience, "timeout", askTimeout, "how long to wait for an agent that does not answer")
 }
 
-// open returns the agent's client. It connects to nothing.
+// open returns the agent's client, without connecting.
 func (r *reach) open(flags *pflag.FlagSet) (*apiClient, error) {
 	if err := r.configured(flags); err != nil {
 		return nil, exit{codeUsage, err}
@@ -53,7 +53,7 @@ func (r *reach) open(flags *pflag.FlagSet) (*apiClient, error) {
 	return api, nil
 }
 
-// configured takes from the agent's configuration what the command line does not say.
+// configured reads from the agent's configuration what the command line does not set.
 func (r *reach) configured(flags *pflag.FlagSet) error {
 	if r.config == "" {
 		return nil
@@ -81,18 +81,18 @@ func (r *reach) configured(flags *pflag.FlagSet) error {
 	return nil
 }
 
-// apiClient asks a running agent.
+// apiClient sends requests to a running agent.
 type apiClient struct {
 	address address
 	http    *http.Client
 	base    string
 	token   string // "" on a socket
-	// patience is how long an agent may leave a question without an answer.
+	// patience is how long an agent may take to answer.
 	patience time.Duration
 }
 
-// openClient finds the agent of a folder, or at an address as --listen has it; on TCP it
-// needs the token.
+// openClient finds the agent of a folder, or at an address as in --listen; on TCP it needs the
+// token.
 func openClient(root, listen, tokenFile string) (*apiClient, error) {
 	c := &apiClient{patience: askTimeout}
 	var err error
@@ -120,7 +120,7 @@ func openClient(root, listen, tokenFile string) (*apiClient, error) {
 	return c, nil
 }
 
-// get asks for a path. The caller closes the body.
+// get requests a path. The caller closes the body.
 func (c *apiClient) get(ctx context.Context, path string) (*http.Response, error) {
 	return c.do(ctx, http.MethodGet, path)
 }
@@ -140,9 +140,9 @@ func (c *apiClient) authorize(header http.Header) {
 	}
 }
 
-// open begins an answer that may go on; its body is the caller's to close. Everything but
-// success is an error that says what to do. As long as the answer goes on the agent is asked now and then whether
-// it is well: one that hangs ends the answer.
+// open begins an answer that may not end; the caller closes its body. Every status but success
+// becomes an error that says what to do. While the answer lasts, the agent is asked periodically
+// whether it is healthy: the answer of an agent that hangs ends.
 func (c *apiClient) open(ctx context.Context, method, path string) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := c.whileAlive(ctx, cancel)
@@ -153,17 +153,17 @@ func (c *apiClient) open(ctx context.Context, method, path string) (*http.Respon
 	}
 	response.Body = &watchedBody{ReadCloser: response.Body, ctx: ctx, stop: stop}
 	if err := c.accept(method, path, response); err != nil {
-		_ = response.Body.Close() // it has said what counts
+		_ = response.Body.Close() // the agent has said what counts
 		return nil, err
 	}
 	return response, nil
 }
 
-// errHangs is why an answer of an agent that hangs ends.
+// errHangs is why the answer of a hanging agent ends.
 var errHangs = errors.New("the agent hangs")
 
-// whileAlive cancels when the agent leaves a question without an answer for longer than is waited. An agent that
-// cannot be connected to may be ending, and still has to say the last words of its answers.
+// whileAlive cancels when the agent takes longer than c.patience to answer. An agent that refuses
+// connections may be ending, and still has to send the rest of its answers.
 func (c *apiClient) whileAlive(ctx context.Context, cancel context.CancelCauseFunc) (stop func()) {
 	over := make(chan struct{})
 	go func() {
@@ -190,7 +190,7 @@ func (c *apiClient) whileAlive(ctx context.Context, cancel context.CancelCauseFu
 	return func() { cancel(nil); <-over }
 }
 
-// causeOf is err, or why ctx was cancelled if that says more.
+// causeOf returns err, or the cause of ctx's cancellation if that says more.
 func causeOf(ctx context.Context, err error) error {
 	if errors.Is(context.Cause(ctx), errHangs) {
 		return errHangs
@@ -198,7 +198,7 @@ func causeOf(ctx context.Context, err error) error {
 	return err
 }
 
-// watchedBody is an answer that ends when its agent hangs.
+// watchedBody is the body of an answer that ends when the agent hangs.
 type watchedBody struct {
 	io.ReadCloser
 	ctx  context.Context
@@ -220,7 +220,7 @@ func (b *watchedBody) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// ask returns an answer as a whole.
+// ask returns the whole answer.
 func (c *apiClient) ask(ctx context.Context, method, path string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.patience)
 	defer cancel()
@@ -247,7 +247,7 @@ func (c *apiClient) whole(response *http.Response) ([]byte, error) {
 	return body, nil
 }
 
-// accept checks that the answer is one of this version's, and a success.
+// accept checks that the answer is of this API version, and a success.
 func (c *apiClient) accept(method, path string, response *http.Response) error {
 	switch response.StatusCode {
 	case http.StatusUnauthorized:
@@ -272,16 +272,16 @@ func (c *apiClient) accept(method, path string, response *http.Response) error {
 	return errors.New(text)
 }
 
-// errorText is what an answer says is wrong.
+// errorText is the error that an answer reports.
 func errorText(response *http.Response) string {
 	text, _ := saidOf(response)
 	return text
 }
 
-// saidOf is what an answer says is wrong, and whether it says so as answers of the API do: what it knows no
-// path for it answers otherwise.
+// saidOf is the error that an answer reports, and whether it has the form of the API's errors: for
+// a path that the API does not know it has not.
 func saidOf(response *http.Response) (text string, byAPI bool) {
-	body, _ := io.ReadAll(io.LimitReader(response.Body, 64<<10)) // what came says most
+	body, _ := io.ReadAll(io.LimitReader(response.Body, 64<<10)) // even a partial body says most
 	var said struct {
 		Error string `json:"error"`
 	}
@@ -317,7 +317,7 @@ func (c *apiClient) unreachable(err error) error {
 		text = fmt.Sprintf("no agent runs at %s; start it with nodeagent run --listen %s, or leave out --listen to use its socket", c.address, c.address)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		text = fmt.Sprintf("the agent at %s has ended", c.address)
-	case strings.Contains(err.Error(), "malformed HTTP"): // net/http has no other sign of it
+	case strings.Contains(err.Error(), "malformed HTTP"): // net/http does not expose this error otherwise
 		text = fmt.Sprintf("what answers at %s is no nodeagent: %v", c.address, err)
 	default:
 		text = fmt.Sprintf("the agent at %s does not answer: %v", c.address, err)
@@ -331,7 +331,7 @@ func isSocket(path string) bool {
 	return err == nil && info.Mode().Type() == fs.ModeSocket
 }
 
-// brokenOff says why an answer does not go on, or cannot be read on.
+// brokenOff says why an answer ended early, or cannot be parsed further.
 func (c *apiClient) brokenOff(err error) error {
 	if bad, ok := errors.AsType[*json.SyntaxError](err); ok {
 		return unreadableAnswer(bad)
@@ -342,13 +342,13 @@ func (c *apiClient) brokenOff(err error) error {
 	return c.unreachable(err)
 }
 
-// apiVersion is the version of the local API. It changes when a client of before would misread an answer.
+// apiVersion is the version of the local API. It changes when an older client would misread an answer.
 const apiVersion = 1
 
 // versionHeader is in every answer.
 const versionHeader = "Nodeagent-Api"
 
-// checkVersion compares what the agent speaks with what this program does.
+// checkVersion compares the agent's version with this program's.
 func checkVersion(said string) error {
 	version, err := strconv.Atoi(said)
 	switch {

@@ -30,7 +30,7 @@ or the beginning of its UID.
 Exit codes: 0 all is well, 1 something is not, 2 the command line is wrong, 3 the agent cannot be reached,
 4 there is no such pod or container.`
 
-// newCommand is the command line. Flags without a command are those of run.
+// newCommand returns the command line. Flags without a command belong to run.
 func newCommand(supervisor process.Supervisor) *cobra.Command {
 	root := newRun("nodeagent", supervisor)
 	root.Short, root.Long = "a small node agent", rootHelp
@@ -59,8 +59,8 @@ func newCommand(supervisor process.Supervisor) *cobra.Command {
 	return root
 }
 
-// rootUsage leaves out the flags of run, which are many. It is no template of cobra: a program that executes
-// templates keeps every method of its types, because a template may name any of them.
+// rootUsage omits the flags of run, which are many. It is not a cobra template: a program that
+// executes templates links every method of its types, because a template may name any of them.
 func rootUsage(c *cobra.Command) error {
 	name := c.CommandPath()
 	var b strings.Builder
@@ -85,7 +85,7 @@ func rootUsage(c *cobra.Command) error {
 	return err
 }
 
-// unknownCommand refuses words that are no command, and names those that are nearly written so.
+// unknownCommand refuses an unknown command, and suggests those with a similar spelling.
 func unknownCommand(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -97,7 +97,7 @@ func unknownCommand(c *cobra.Command, args []string) error {
 	return exit{codeUsage, errors.New(text + "; see nodeagent --help")}
 }
 
-// exactly refuses other numbers of arguments; what says what they are.
+// exactly refuses any other number of arguments; what describes them.
 func exactly(n int, what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) == n {
@@ -107,7 +107,7 @@ func exactly(n int, what string) cobra.PositionalArgs {
 	}
 }
 
-// newRun is the agent itself. It has no group, and is hidden from nothing.
+// newRun is the agent itself. It has no group, and is not hidden.
 func newRun(name string, supervisor process.Supervisor) *cobra.Command {
 	var o options
 	c := &cobra.Command{

@@ -6,10 +6,10 @@ import (
 	"github.com/podwright/podwright/examples/internal/configfile"
 )
 
-// configVariable names the file of --config where no flag does.
+// configVariable names the file of --config when the flag is absent.
 const configVariable = "NODEAGENT_CONFIG"
 
-// readConfigFile takes from a file what the command line does not say. The file's fields are the
+// readConfigFile reads from a file what the command line does not set. The file's fields are the
 // names of the flags. Without a file nothing changes.
 func readConfigFile(flags *pflag.FlagSet, file string) error {
 	if file == "" {

@@ -21,7 +21,7 @@ import (
 // drains are the requests to stop all pods and end.
 type drains struct {
 	asked chan struct{} // closed by the first request
-	over  chan struct{} // closed when the end has been told
+	over  chan struct{} // closed when the outcome is known
 	once  [2]sync.Once
 	err   error // of the drain, once over is closed
 }
@@ -35,8 +35,8 @@ func (d *drains) end(err error) { d.once[1].Do(func() { d.err = err; close(d.ove
 // maxTold bounds how many pods a line about waiting names.
 const maxTold = 10
 
-// waitingFor says what the end of the agent waits for: pods, if they are being stopped, and what holds up
-// the engine's parts.
+// waitingFor says what the agent's end waits for: pods, if they are being stopped, and whatever
+// holds up the engine's parts.
 func (a *agent) waitingFor(drain bool) (all []string) {
 	if drain {
 		pods := a.engine.Pods()
@@ -66,7 +66,7 @@ func stopWaitsFor(phase v1.PodPhase, worker *podworkers.Explanation) string {
 	switch {
 	case phase == v1.PodSucceeded, phase == v1.PodFailed, worker != nil && worker.State.Finished():
 		return ""
-	case worker == nil, !worker.TerminationRequested: // it waits for what concerns its running
+	case worker == nil, !worker.TerminationRequested: // it waits for something about its running, not its stop
 		return "to be stopped"
 	}
 	return plainly(worker.WaitingFor)
@@ -76,12 +76,12 @@ func stopWaitsFor(phase v1.PodPhase, worker *podworkers.Explanation) string {
 type drainStep struct {
 	Waiting []string `json:"waiting,omitempty"`
 	Done    bool     `json:"done,omitempty"`
-	// Kept is what stays of stopped pods, because a source or the host may want it.
+	// Kept is what remains of stopped pods, because a source or the host may want it.
 	Kept  string `json:"kept,omitempty"`
 	Error string `json:"error,omitempty"`
 }
 
-// drain stops all pods and then the agent, whether the client stays or not, and tells how far it is.
+// drain stops all pods and then the agent, even if the client leaves, and reports progress.
 func (a *agent) drain(w http.ResponseWriter, r *http.Request) {
 	a.stream(w, r, "application/json", func(ctx context.Context, out *streamWriter) error {
 		a.drains.ask()

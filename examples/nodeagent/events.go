@@ -16,7 +16,7 @@ import (
 // keptEvents is how many events the agent remembers.
 const keptEvents = 1000
 
-// event is one of a pod or of the node, as the API has it.
+// event is an event of a pod or of the node, as the API has it.
 type event struct {
 	Time    time.Time `json:"time"`
 	Type    string    `json:"type"`
@@ -25,19 +25,19 @@ type event struct {
 	Name    string    `json:"name"` // NAMESPACE/NAME of a pod
 	Part    string    `json:"part,omitempty"`
 	Message string    `json:"message"`
-	// Missed is set in an entry of its own: so many events were forgotten before they could be sent.
+	// Missed is set in an entry of its own: this many events were forgotten before they could be sent.
 	Missed int `json:"missed,omitempty"`
 
 	uid types.UID // of the pod
 }
 
-// eventLog remembers the newest events. It is safe for concurrent use, and never blocks who adds.
+// eventLog remembers the newest events. It is safe for concurrent use, and adding never blocks.
 type eventLog struct {
 	mu      sync.Mutex
 	kept    []event
-	begin   int           // how many were forgotten: the number of kept[0]
-	changed chan struct{} // closed by the next event; nil if that wakes up no reader
-	lives   *timelines    // is told too; nil if there is no page
+	begin   int           // how many were forgotten, which is the number of kept[0]
+	changed chan struct{} // closed by the next event; nil if no reader waits for it
+	lives   *timelines    // gets each event too; nil without a page
 }
 
 func (l *eventLog) add(e event) {
@@ -57,8 +57,8 @@ func (l *eventLog) add(e event) {
 	}
 }
 
-// from returns the events from number next on, the number after them, how many of them were forgotten, and
-// what is closed when there is another.
+// from returns the events from number next on, the number after them, how many of them were
+// forgotten, and a channel that is closed at the next event.
 func (l *eventLog) from(next int) (events []event, after, missed int, changed <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -70,8 +70,8 @@ func (l *eventLog) from(next int) (events []event, after, missed int, changed <-
 	return events, l.begin + len(l.kept), missed, l.changed
 }
 
-// events answers with the events that are remembered, of one pod with ?pod=NAMESPACE/NAME; with
-// ?watch=true it goes on with each new one, a line each.
+// events answers with the remembered events, those of one pod with ?pod=NAMESPACE/NAME; with
+// ?watch=true it continues with each new one, one per line.
 func (a *agent) events(w http.ResponseWriter, r *http.Request) {
 	wanted := eventFilter{a.options.nodeName, r.FormValue("pod")}
 	if watch, err := strconv.ParseBool(r.FormValue("watch")); err == nil && watch {
@@ -98,7 +98,7 @@ func (a *agent) followEvents(ctx context.Context, wanted eventFilter, out *strea
 	lines := json.NewEncoder(out)
 	for next, first := 0, true; ; first = false {
 		events, after, missed, changed := a.recorded.from(next)
-		if missed > 0 && !first { // what is gone before the first look is of no interest
+		if missed > 0 && !first { // events lost before the first read are of no interest
 			if err := lines.Encode(event{Time: time.Now(), Missed: missed}); err != nil {
 				return err
 			}
@@ -123,7 +123,7 @@ func (a *agent) followEvents(ctx context.Context, wanted eventFilter, out *strea
 	}
 }
 
-// eventFilter chooses the events of one pod, all if its name is empty.
+// eventFilter selects the events of one pod, or all events if its name is empty.
 type eventFilter struct{ node, pod string }
 
 func (f eventFilter) has(e event) bool {
@@ -133,7 +133,7 @@ func (f eventFilter) has(e event) bool {
 	return e.Kind == "pod" && (e.Name == f.name() || e.Name == f.name()+"-"+f.node)
 }
 
-// name is the pod's with its namespace.
+// name returns the pod's name with its namespace.
 func (f eventFilter) name() string {
 	if strings.Contains(f.pod, "/") {
 		return f.pod

@@ -85,7 +85,7 @@ func (e *eventsCommand) run(c *cobra.Command, args []string) error {
 	return err
 }
 
-// follow prints the events that are remembered, and then each new one.
+// follow prints the remembered events, and then each new one.
 func (e *eventsCommand) follow(ctx context.Context, api *apiClient, path string, out io.Writer) error {
 	response, err := api.open(ctx, http.MethodGet, path)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/podwright/podwright"
 )
 
-// evict stops a pod for good; the answer comes when none of its containers runs.
+// evict stops a pod for good; the answer comes once none of its containers runs.
 func (a *agent) evict(w http.ResponseWriter, r *http.Request) {
 	pod, err := a.named(r)
 	if err != nil {

@@ -29,7 +29,7 @@ func (o *evictionOptions) register(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.maxGrace, "eviction-max-pod-grace-period", 0, "most time a pod gets to stop for a soft limit (default: its own)")
 }
 
-// complete checks them.
+// complete checks the options.
 func (o *evictionOptions) complete() (err error) {
 	if o.thresholds, err = o.limits.Parse(); err != nil {
 		return fmt.Errorf("--eviction-*: %w", err)

@@ -60,7 +60,7 @@ func (a *agent) exec(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// runningIn is the runtime's ID of the container that is meant, which must run.
+// runningIn returns the runtime's ID of the named container, which must be running.
 func runningIn(pod *v1.Pod, name string) (string, error) {
 	name, err := containerOf(pod, name)
 	if err != nil {
@@ -79,7 +79,7 @@ func runningIn(pod *v1.Pod, name string) (string, error) {
 	return "", refusal{http.StatusConflict, fmt.Sprintf("container %q of pod %s/%s does not run; nodeagent explain says why", name, pod.Namespace, pod.Name)}
 }
 
-// execIn runs a command by the runtime itself, or at the stream server that it names.
+// execIn runs a command through the runtime itself, or through the stream server that the runtime names.
 func execIn(ctx context.Context, from cri.Reader, id string, command []string, s cri.Streams) error {
 	switch rt := from.(type) {
 	case cri.DirectStreamer:
@@ -96,8 +96,8 @@ func execIn(ctx context.Context, from cri.Reader, id string, command []string, s
 	return errors.New("the container runtime runs no commands in containers")
 }
 
-// streamAt connects to a stream server of this machine. Another machine's is refused: it would get what
-// the user types, and could answer in place of the container.
+// streamAt connects to a stream server of this machine. Another machine's is refused: it would
+// receive what the user types, and could answer in place of the container.
 func streamAt(ctx context.Context, text string, s cri.Streams) error {
 	to, err := url.Parse(text)
 	if err != nil {
@@ -119,7 +119,7 @@ func streamAt(ctx context.Context, text string, s cri.Streams) error {
 	return executor.StreamWithContext(ctx, options)
 }
 
-// sizeQueue hands on sizes of a terminal until the stream ends.
+// sizeQueue passes on terminal sizes until the stream ends.
 type sizeQueue struct {
 	ctx  context.Context
 	from <-chan cri.TerminalSize

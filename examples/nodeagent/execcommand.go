@@ -93,8 +93,8 @@ func (e *execCommand) run(c *cobra.Command, pod string, command []string) error 
 	return err
 }
 
-// takeTerminal hands every key on as it is, and tells the terminal's sizes. Without a terminal there is nothing
-// to take.
+// takeTerminal passes every key on as it is, and reports the terminal's sizes. Without a terminal
+// it does nothing.
 func takeTerminal(ctx context.Context, s cri.Streams) (restore func(), sizes <-chan cri.TerminalSize, err error) {
 	out, isFile := fileOf(s.Stdout)
 	if !isFile || !term.IsTerminal(int(out.Fd())) {
@@ -106,7 +106,7 @@ func takeTerminal(ctx context.Context, s cri.Streams) (restore func(), sizes <-c
 		if err != nil {
 			return nil, nil, fmt.Errorf("the terminal: %w", err)
 		}
-		put = func() { _ = term.Restore(int(in.Fd()), before) } // there is no one to tell
+		put = func() { _ = term.Restore(int(in.Fd()), before) } // there is nowhere to report it
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	changed := make(chan os.Signal, 1)

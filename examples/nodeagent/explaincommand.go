@@ -10,7 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// podArgument is the flag -n and a POD.
+// podArgument is the flag -n and the argument POD.
 type podArgument struct{ namespace string }
 
 func (p *podArgument) register(c *cobra.Command, r *reach) {
@@ -23,7 +23,7 @@ func (p *podArgument) register(c *cobra.Command, r *reach) {
 	}
 }
 
-// path is that of a pod below prefix; more follows it.
+// path is the path of a pod below prefix, with more appended.
 func (p *podArgument) path(prefix, pod string, more ...string) (string, error) {
 	namespace, name := splitName(p.namespace, pod)
 	all := append([]string{namespace, name}, more...)
@@ -61,7 +61,7 @@ func newExplain() *cobra.Command {
 	return c
 }
 
-// show prints the answer to a path.
+// show prints the answer for a path.
 func (r *reach) show(c *cobra.Command, path string, f format) error {
 	api, err := r.open(c.Flags())
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/podwright/podwright/probe"
 )
 
-// explainLines say in words where a pod stands. What they quote is made safe for a terminal.
+// explainLines says in words where a pod stands. What the lines quote is made safe for a terminal.
 func explainLines(e *podwright.Explanation, pod *v1.Pod, now time.Time) []string {
 	t := &teller{now: now}
 	t.say("%s/%s: %s", e.Namespace, e.Name, podStatus(pod))
@@ -47,7 +47,7 @@ func explainLines(e *podwright.Explanation, pod *v1.Pod, now time.Time) []string
 	return t.lines
 }
 
-// plainly leaves out the engine's name of a step that says what it does.
+// plainly drops the engine's name of a step where the text says what the step does.
 func plainly(waits string) string {
 	if step, does, found := strings.Cut(waits, " to return: "); found && strings.HasPrefix(step, "Sync") {
 		return does
@@ -121,7 +121,7 @@ func (t *teller) probe(p *probe.Explanation) {
 	}
 }
 
-// steps are the newest of the worker's.
+// steps adds the worker's newest steps.
 func (t *teller) steps(w *podworkers.Explanation) {
 	if w == nil || len(w.Transitions) == 0 {
 		return
@@ -136,10 +136,10 @@ func (t *teller) steps(w *podworkers.Explanation) {
 	}
 }
 
-// shownSteps is how many steps of a pod's life are told; JSON has all that are kept.
+// shownSteps is how many steps of a pod's life are shown; JSON has all that are kept.
 const shownSteps = 10
 
-// joined are the texts that are not empty.
+// joined joins the texts that are not empty.
 func joined(separator string, texts ...string) string {
 	var out []string
 	for _, text := range texts {

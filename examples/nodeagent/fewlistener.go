@@ -5,11 +5,11 @@ import (
 	"sync"
 )
 
-// maxConnections is how many connections over TCP the local API has at once. They cost memory and
-// descriptors before anybody has shown a token, and the pods need those.
+// maxConnections is how many TCP connections the local API has at once. They cost memory and
+// descriptors before a client has shown a token, and the pods need those.
 const maxConnections = 100
 
-// fewListener accepts a connection when there are fewer than it may have; others wait in the kernel.
+// fewListener accepts a connection while it has fewer than its limit; others wait in the kernel.
 type fewListener struct {
 	net.Listener
 	slots  chan struct{}
@@ -21,7 +21,7 @@ func newFewListener(l net.Listener, most int) *fewListener {
 	return &fewListener{Listener: l, slots: make(chan struct{}, most), closed: make(chan struct{})}
 }
 
-// Accept waits for a connection, and before that until it may have one more.
+// Accept waits for a free place, and then for a connection.
 func (l *fewListener) Accept() (net.Conn, error) {
 	select {
 	case l.slots <- struct{}{}:
@@ -36,13 +36,13 @@ func (l *fewListener) Accept() (net.Conn, error) {
 	return &countedConn{Conn: conn, release: sync.OnceFunc(func() { <-l.slots })}, nil
 }
 
-// Close ends the listener, and an Accept that waits.
+// Close ends the listener and any waiting Accept.
 func (l *fewListener) Close() error {
 	l.once.Do(func() { close(l.closed) })
 	return l.Listener.Close()
 }
 
-// countedConn gives its place back when it is closed.
+// countedConn frees its place when it is closed.
 type countedConn struct {
 	net.Conn
 	release func()

@@ -8,10 +8,10 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// leastUIDPrefix is how much of a UID names a pod.
+// leastUIDPrefix is the shortest prefix of a UID that can name a pod.
 const leastUIDPrefix = 4
 
-// splitName is what POD on a command line says: NAME, or NAMESPACE/NAME whatever namespace was chosen besides.
+// splitName parses POD of a command line: NAME, or NAMESPACE/NAME, which overrides the chosen namespace.
 func splitName(chosen, pod string) (namespace, name string) {
 	if namespace, name, found := strings.Cut(pod, "/"); found {
 		return namespace, name
@@ -19,8 +19,8 @@ func splitName(chosen, pod string) (namespace, name string) {
 	return chosen, pod
 }
 
-// meanings are the ways in which a name can mean a pod, the closest first: the UID, the name, the name without the
-// node's at its end, the beginning of the UID. An empty namespace means all; UIDs are of all namespaces.
+// meanings are the ways in which a name can match a pod, the closest first: the UID, the name, the name without the
+// node's name at its end, the beginning of the UID. An empty namespace means all; UIDs match in all namespaces.
 func meanings(namespace, name string) []func(p *v1.Pod) bool {
 	in := func(p *v1.Pod) bool { return namespace == "" || p.Namespace == namespace }
 	return []func(p *v1.Pod) bool{
@@ -31,12 +31,12 @@ func meanings(namespace, name string) []func(p *v1.Pod) bool {
 	}
 }
 
-// isNamed reports whether a name can mean the pod.
+// isNamed reports whether a name can match the pod.
 func isNamed(pod *v1.Pod, namespace, name string) bool {
 	return slices.ContainsFunc(meanings(namespace, name), func(is func(*v1.Pod) bool) bool { return is(pod) })
 }
 
-// findPods returns the pods that a name means, by the closest meaning that finds any.
+// findPods returns the pods that a name matches, by the closest match that finds any.
 func findPods(pods []v1.Pod, namespace, name string) (found []*v1.Pod) {
 	for _, is := range meanings(namespace, name) {
 		for i := range pods {
@@ -51,7 +51,7 @@ func findPods(pods []v1.Pod, namespace, name string) (found []*v1.Pod) {
 	return nil
 }
 
-// ambiguous is the error of a name that means several pods, nil for one pod, or several lives of one.
+// ambiguous returns an error if a name matches several pods; several lives of one pod are no error.
 func ambiguous(name string, found []*v1.Pod) error {
 	if !slices.ContainsFunc(found, func(p *v1.Pod) bool { return p.Namespace != found[0].Namespace || p.Name != found[0].Name }) {
 		return nil
@@ -64,7 +64,7 @@ func ambiguous(name string, found []*v1.Pod) error {
 	return fmt.Errorf("%q means several pods: %s; name one as NAMESPACE/NAME, or by more of its UID", name, strings.Join(all, ", "))
 }
 
-// missing says that there is no such pod in a namespace, and names those of other namespaces.
+// missing reports that a namespace has no such pod, and names those of other namespaces.
 func missing(pods []v1.Pod, namespace, name string) error {
 	text := fmt.Sprintf("there is no pod %q", name)
 	if namespace != "" {

@@ -6,16 +6,16 @@ import (
 	"runtime/debug"
 )
 
-// What an agent takes of the machine that its pods are to have (docs/benchmarks/node.md).
+// Limits on what an agent takes from its pods' machine (docs/benchmarks/node.md).
 const (
-	// frugalGC is how much garbage there may be, as a percentage of what is in use. An idle agent makes little.
+	// frugalGC is how much garbage there may be, as a percentage of the live heap. An idle agent makes little.
 	frugalGC = 50
-	// frugalProcessors is how many goroutines run at a time. Even the start of a crowd of pods takes a fraction of a
-	// processor; with more of them, each of the short calls of an idle agent wakes several threads.
+	// frugalProcessors is how many goroutines run at a time. Even starting many pods at once takes a fraction
+	// of a processor; with more of them, each of the short calls of an idle agent wakes several threads.
 	frugalProcessors = 1
 )
 
-// frugal sets the Go runtime up for an agent, but for what the environment says. It returns how many processors there are.
+// frugal sets up the Go runtime, except what the environment sets, and returns the number of processors.
 func frugal() (processors int) {
 	processors = runtime.GOMAXPROCS(0)
 	if os.Getenv("GOGC") == "" {

@@ -13,9 +13,9 @@ import (
 // grid is a table: the first row names the columns.
 type grid struct {
 	rows [][]string
-	// least are widths that columns have in any case.
+	// least are minimum widths of columns.
 	least []int
-	// paint is the colour of a cell below the first row, "" for none; nil: no colours.
+	// paint returns the color of a cell below the first row, "" for none; nil means no colors.
 	paint func(column, text string) string
 }
 
@@ -26,7 +26,7 @@ func (g *grid) add(cells ...string) {
 	g.rows = append(g.rows, cells)
 }
 
-// lines are the rows, with three spaces between columns.
+// lines returns the rows, with three spaces between columns.
 func (g *grid) lines() []string {
 	widths := slices.Clone(g.least)
 	for _, row := range g.rows {
@@ -59,7 +59,7 @@ func (g *grid) line(n int, row []string, widths []int) string {
 	return b.String()
 }
 
-// The colours of a terminal.
+// The colors of a terminal.
 const (
 	red    = "31"
 	green  = "32"
@@ -74,7 +74,7 @@ func coloured(text, colour string) string {
 	return "\x1b[" + colour + "m" + text + "\x1b[0m"
 }
 
-// statusColour says at a glance how a pod is.
+// statusColour shows at a glance how a pod is doing.
 func statusColour(column, text string) string {
 	if column != "STATUS" && column != "TYPE" {
 		return ""
@@ -91,7 +91,7 @@ func statusColour(column, text string) string {
 	return red
 }
 
-// colours reports whether w is a terminal that shows them.
+// colours reports whether w is a terminal that shows colors.
 func colours(w io.Writer) bool {
 	f, ok := fileOf(w)
 	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"

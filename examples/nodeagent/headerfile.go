@@ -9,10 +9,10 @@ import (
 	"github.com/podwright/podwright/examples/internal/secretfile"
 )
 
-// maxHeaderFile bounds a file of headers: a server takes no more.
+// maxHeaderFile bounds a file of headers, in bytes: a server takes no more.
 const maxHeaderFile = 1 << 20
 
-// readHeaders reads a file that only its owner may read. No error quotes it.
+// readHeaders reads a file that only its owner may read. No error quotes its content.
 func readHeaders(path string) (http.Header, error) {
 	data, err := secretfile.Read(path, maxHeaderFile+1, secretfile.Closed)
 	switch {
@@ -34,8 +34,8 @@ func readHeaders(path string) (http.Header, error) {
 	return headers, nil
 }
 
-// header reads one line; an empty one is no header. problem says what is wrong with it, and quotes
-// nothing.
+// header parses one line; an empty one is not a header. problem says what is wrong with it, and
+// quotes nothing.
 func header(line string) (name, value, problem string) {
 	if strings.ContainsFunc(line, func(r rune) bool { return unicode.IsControl(r) && r != '\t' }) {
 		return "", "", "has a control character"
@@ -50,7 +50,7 @@ func header(line string) (name, value, problem string) {
 	return name, strings.TrimSpace(value), ""
 }
 
-// inHeaderName reports whether a header's name may have a character (RFC 9110 5.6.2).
+// inHeaderName reports whether a character is allowed in a header's name (RFC 9110 5.6.2).
 func inHeaderName(r rune) bool {
 	return r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || strings.ContainsRune("!#$%&'*+-.^_`|~", r)
 }

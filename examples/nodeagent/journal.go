@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// isJournal reports whether w is the journal of systemd; stream is what JOURNAL_STREAM says of it.
+// isJournal reports whether w is systemd's journal; stream is the value of JOURNAL_STREAM.
 func isJournal(w io.Writer, stream string) bool {
 	f, ok := w.(*os.File)
 	if !ok || stream == "" {
@@ -25,7 +25,7 @@ func isJournal(w io.Writer, stream string) bool {
 	return ok && fmt.Sprintf("%d:%d", stat.Dev, stat.Ino) == stream
 }
 
-// journalHandler writes lines for the journal, which knows the time, and reads a priority at the
+// journalHandler writes lines for the journal, which adds the time, and reads a priority at the
 // beginning of a line (sd-daemon(3)).
 type journalHandler struct {
 	slog.Handler // writes to line

@@ -17,10 +17,10 @@ type address struct {
 	tcp    string
 }
 
-// maxSocketPath is what fits into the kernel's address of a socket, with its final zero.
+// maxSocketPath is the longest path that fits into the kernel's socket address with its final zero.
 const maxSocketPath = 107
 
-// parseAddress reads what --listen takes: unix:PATH or HOST:PORT.
+// parseAddress parses a value of --listen: unix:PATH or HOST:PORT.
 func parseAddress(text string) (address, error) {
 	if path, ok := strings.CutPrefix(text, "unix:"); ok {
 		path = strings.TrimPrefix(path, "//") // as in unix:///run/x.sock
@@ -39,7 +39,7 @@ func parseAddress(text string) (address, error) {
 	return address{tcp: text}, nil
 }
 
-// socketAddress is the address of a socket file.
+// socketAddress returns the address of a socket file.
 func socketAddress(path string) (address, error) {
 	if len(path) > maxSocketPath {
 		return address{}, fmt.Errorf("--listen unix:%s: the path of a socket may have %d bytes and this one has %d; choose a shorter one", path, maxSocketPath, len(path))
@@ -47,7 +47,7 @@ func socketAddress(path string) (address, error) {
 	return address{socket: path}, nil
 }
 
-// defaultAddress is the socket below the agent's folder.
+// defaultAddress returns the address of the socket below the agent's folder.
 func defaultAddress(root string) (address, error) {
 	return socketAddress(filepath.Join(root, "nodeagent.sock"))
 }
@@ -78,7 +78,7 @@ func (a address) listen(ctx context.Context) (net.Listener, error) {
 	return newFewListener(l, maxConnections), nil
 }
 
-// client returns an HTTP client for the address, and what its URLs begin with.
+// client returns an HTTP client for the address, and the prefix of its URLs.
 func (a address) client() (*http.Client, string) {
 	transport := &http.Transport{DisableKeepAlives: true}
 	if a.socket == "" {
@@ -98,7 +98,7 @@ func closeAll(all []net.Listener) error {
 	return errors.Join(problems...)
 }
 
-// listenNames are the open addresses for the log.
+// listenNames returns the open addresses for the log.
 func listenNames(all []net.Listener) string {
 	var names []string
 	for _, l := range all {

@@ -32,7 +32,7 @@ type recorder struct {
 	kept *eventLog
 }
 
-// Eventf logs one event; warnings as warnings.
+// Eventf logs one event; a warning is logged as a warning.
 func (r recorder) Eventf(object apiruntime.Object, eventtype, reason, messageFmt string, args ...any) {
 	level := slog.LevelInfo
 	if eventtype == v1.EventTypeWarning {
@@ -51,7 +51,7 @@ func (r recorder) Eventf(object apiruntime.Object, eventtype, reason, messageFmt
 	r.log.Log(context.Background(), level, text, attrs...)
 }
 
-// podUID is the UID of the pod that an event is about, "" for one about the node.
+// podUID returns the UID of the pod that an event is about, "" for an event about the node.
 func podUID(object apiruntime.Object) types.UID {
 	switch o := object.(type) {
 	case *v1.Pod:
@@ -64,8 +64,8 @@ func podUID(object apiruntime.Object) types.UID {
 	return ""
 }
 
-// hintOf names the flag behind an event that a new user may not expect: the node has too little
-// left, or too many pods.
+// hintOf names the flag behind an event that a new user may not expect: the node has too few
+// resources left, or too many pods.
 func hintOf(reason, text string) string {
 	switch {
 	case reason == "EvictionThresholdMet", reason == "NodeHasDiskPressure", reason == "NodeHasInsufficientMemory",

@@ -24,7 +24,7 @@ func (o *logOptions) register(flags *pflag.FlagSet) {
 	flags.StringVar(&o.links, "container-log-links", "", "folder for links to the logs of containers, such as /var/log/containers (default: no links)")
 }
 
-// complete checks them.
+// complete checks the options.
 func (o *logOptions) complete() error {
 	var problems []error
 	size, err := resource.ParseQuantity(o.maxSize)

@@ -15,7 +15,7 @@ import (
 	"github.com/podwright/podwright/runtime/pods/containerlog"
 )
 
-// containerLog answers with the log of a container, with follow until the container ends.
+// containerLog answers with the log of a container; with follow, until the container ends.
 func (a *agent) containerLog(w http.ResponseWriter, r *http.Request) {
 	pod, err := a.named(r)
 	var container string
@@ -46,11 +46,11 @@ func (e eachFlushed) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// defaultContainer is the annotation that kubectl knows.
+// defaultContainer is the annotation that kubectl uses.
 const defaultContainer = "kubectl.kubernetes.io/default-container"
 
-// containerOf is the container that is meant: name, or without one the pod's only one, or the one its
-// annotation names.
+// containerOf returns the name of the requested container: name, or if it is empty the pod's only
+// container, or the one that its annotation names.
 func containerOf(pod *v1.Pod, name string) (string, error) {
 	var all []string
 	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
@@ -74,8 +74,8 @@ func containerOf(pod *v1.Pod, name string) (string, error) {
 	return "", refusal{http.StatusBadRequest, fmt.Sprintf("pod %s/%s has several containers; say which one: %s", pod.Namespace, pod.Name, strings.Join(all, ", "))}
 }
 
-// logQuery reads what is wanted of a log: follow, previous, timestamps, tail (lines), limit (bytes), and
-// since, a duration before now or a time.
+// logQuery parses the query of a log: follow, previous, timestamps, tail (lines), limit (bytes),
+// and since, a duration before now or a time.
 func logQuery(query url.Values, now time.Time) (containerlog.Options, error) {
 	o := containerlog.Options{}
 	for name, to := range map[string]*bool{"follow": &o.Follow, "previous": &o.Previous, "timestamps": &o.Timestamps} {

@@ -1,18 +1,18 @@
-// Command nodeagent is a small node agent: it runs the pods described by a folder
-// of manifests on an embedded process runtime or on any CRI runtime, shows them
-// as a live table, and answers questions on a socket of its own. The same program asks them.
+// Command nodeagent is a small node agent: it runs the pods described by a folder of manifests on
+// an embedded process runtime or on any CRI runtime, shows them as a live table, and answers
+// requests on its own socket. The same program is the client.
 //
 //	nodeagent run --manifests DIR [--objects DIR] [--runtime process|unix:///run/containerd/containerd.sock]
 //	nodeagent run --manifests DIR --run-once
 //	nodeagent pods|explain|events|logs|exec|restart|evict|drain|problems|cleanup|version
 //	nodeagent checkpoint list|show UID
 //
-// Flags without a command are those of run. nodeagent --help lists the commands, and
-// nodeagent COMMAND --help says what each does.
+// Flags without a command belong to run. nodeagent --help lists the commands, and nodeagent COMMAND
+// --help says what each does.
 //
-// Exit codes: 0 all is well, 1 something is not (a command failed; there are problems; a pod
-// of --run-once failed), 2 the command line is wrong, 3 the agent cannot be reached, 4 there is no such
-// pod or container; exec ends with the code of its command.
+// Exit codes: 0 success, 1 failure (a command failed; there are problems; a pod of --run-once
+// failed), 2 the command line is wrong, 3 the agent cannot be reached, 4 there is no such pod or
+// container; exec ends with the code of its command.
 //
 // SIGTERM or SIGINT ends the agent and leaves the pods running (or stops them first, with
 // --drain); a second signal ends it at once. A drain ends with code 0 once all pods are
@@ -65,7 +65,7 @@ const (
 	codeNotFound    = 4
 )
 
-// exit is an error with an exit code of its own; one without text is told by the code alone.
+// exit is an error with its own exit code; one without text is reported by the code alone.
 type exit struct {
 	code int
 	err  error
@@ -92,7 +92,7 @@ func exitCode(err error) int {
 
 // serve runs the agent until a signal, a drain or a failure ends it.
 func serve(o options, supervisor process.Supervisor, stdout, stderr io.Writer) error {
-	o.runtimeWork = max(4, 2*frugal()) // what the engine does on so many processors
+	o.runtimeWork = max(4, 2*frugal()) // the engine's default for this many processors
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	signals := make(chan os.Signal, 2)

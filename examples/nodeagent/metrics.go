@@ -14,8 +14,8 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/metric"
 )
 
-// metrics turns the engine's OpenTelemetry instruments into Prometheus text, under the names of
-// docs/metrics.md, beside go_* and process_* of this process.
+// metrics exports the engine's OpenTelemetry instruments as Prometheus text, under the names in
+// docs/metrics.md, next to this process's go_* and process_*.
 type metrics struct {
 	registry *prometheus.Registry
 	provider *sdk.MeterProvider
@@ -32,13 +32,13 @@ func newMetrics() (*metrics, error) {
 	}
 	return &metrics{
 		registry: registry,
-		// Without a limit: there are as many series as pods have containers and probes.
+		// No limit: the number of series grows with the pods' containers and probes.
 		provider: sdk.NewMeterProvider(sdk.WithReader(reader), sdk.WithCardinalityLimit(0)),
 		handler:  promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
 	}, nil
 }
 
-// meter is the meter of a package of the library.
+// meter returns the meter of a package of the library.
 func (m *metrics) meter(room string) metric.Meter {
 	return m.provider.Meter("github.com/podwright/podwright/" + room)
 }

@@ -11,13 +11,13 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// options are what run is told.
+// options are the options of run.
 type options struct {
 	config  string
 	sources sourceOptions
 	objects string
 	runtime string
-	// processAsRoot allows the process runtime to root.
+	// processAsRoot allows root to use the process runtime.
 	processAsRoot bool
 	root          string
 	api           apiOptions
@@ -42,7 +42,7 @@ type options struct {
 	logFormat     string
 }
 
-// defaultMaxPods is a kubelet's.
+// defaultMaxPods is the kubelet's default.
 const defaultMaxPods = 110
 
 // register declares the flags of run.
@@ -122,7 +122,7 @@ func (o *options) complete(flags *pflag.FlagSet) error {
 	return errors.Join(problems...)
 }
 
-// defaultRoot is the user's state folder by the XDG rules, or "".
+// defaultRoot returns the user's state folder by the XDG rules, or "".
 func defaultRoot() string {
 	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "podwright")

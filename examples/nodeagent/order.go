@@ -16,14 +16,14 @@ import (
 // orderPeriod is how often a client that asks for progress is told what its order waits for.
 const orderPeriod = 3 * time.Second
 
-// orderStep is a line of the answer to an order before the last one.
+// orderStep is a line of the answer to an order, before the last one.
 type orderStep struct {
 	Waiting string `json:"waiting,omitempty"`
 	Error   string `json:"error,omitempty"`
 }
 
-// obey carries out an order and answers with done when it has been. With ?progress=true the answer has a line for
-// what the order waits for, now and then, and ends with done or with an error.
+// obey carries out an order and then answers with done. With ?progress=true the answer periodically
+// gets a line that says what the order waits for, and ends with done or with an error.
 func (a *agent) obey(w http.ResponseWriter, r *http.Request, pod *v1.Pod, order func(ctx context.Context) error, done func() any) {
 	a.stream(w, r, "application/json", func(ctx context.Context, out *streamWriter) error {
 		lines := json.NewEncoder(out)
@@ -66,8 +66,8 @@ func (a *agent) podWaitsFor(pod *v1.Pod) string {
 	return fmt.Sprintf("pod %s/%s: %s", pod.Namespace, pod.Name, waits)
 }
 
-// order posts what the agent is to do to a pod and returns its last answer when that is done; meanwhile it tells on
-// standard error what is waited for. Who breaks off reads that what was ordered goes on.
+// order posts an order about a pod and returns its last answer once the order is done; meanwhile it prints
+// to standard error what it waits for. A user who interrupts it is told that the order continues.
 func (r *reach) order(c *cobra.Command, path string, query url.Values, what string) (answer []byte, err error) {
 	api, err := r.open(c.Flags())
 	if err != nil {
@@ -89,7 +89,7 @@ func (r *reach) order(c *cobra.Command, path string, query url.Values, what stri
 	return answer, err
 }
 
-// lastLine reads the lines of an order to the last one, which it returns.
+// lastLine reads the lines of the answer to an order, and returns the last one.
 func (c *apiClient) lastLine(response *http.Response, waiting func(string)) ([]byte, error) {
 	for lines := json.NewDecoder(response.Body); ; {
 		var line json.RawMessage

@@ -10,7 +10,7 @@ import (
 	"github.com/podwright/podwright/probe"
 )
 
-// outboundOptions are the part of the command line about what probes and hooks reach.
+// outboundOptions are the part of the command line about where probes and hooks may connect.
 type outboundOptions struct {
 	allow  string
 	noHost bool
@@ -23,8 +23,8 @@ func (o *outboundOptions) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.noHost, "outbound-no-host", false, "refuse probes and hooks that name a host: they reach their own pod only")
 }
 
-// complete checks them. Containers of the process runtime share the node's network, its
-// loopback included.
+// complete checks the options. Containers of the process runtime share the node's network,
+// including its loopback.
 func (o *outboundOptions) complete(runtime string) error {
 	list := strings.FieldsFunc(o.allow, func(r rune) bool { return r == ',' || r == ' ' })
 	if o.allow == "" && runtime == "process" {

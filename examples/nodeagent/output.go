@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// output is where a command prints to. It remembers the first failure, as on a full disk: a command whose
-// output is not whole has failed, whatever it printed.
+// output is where a command prints. It remembers the first failure, for example a full disk: a
+// command whose output is incomplete has failed.
 type output struct {
 	to io.Writer
 
@@ -31,7 +31,7 @@ func (o *output) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// err says that something could not be printed, nil if all was.
+// err returns the first failure to print, nil if everything was printed.
 func (o *output) err() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -41,7 +41,7 @@ func (o *output) err() error {
 	return fmt.Errorf("the output is not whole: %w", o.failed)
 }
 
-// fileOf is the file that w prints to, false if it is none.
+// fileOf returns the file that w prints to, false if it is not a file.
 func fileOf(w io.Writer) (*os.File, bool) {
 	if o, ok := w.(*output); ok {
 		w = o.to

@@ -71,7 +71,7 @@ func (p *podsCommand) run(c *cobra.Command, names []string) error {
 	return p.show(ctx, api, &list, names, c.OutOrStdout(), c.ErrOrStderr())
 }
 
-// show prints the pods in the format that is wanted.
+// show prints the pods in the requested format.
 func (p *podsCommand) show(ctx context.Context, api *apiClient, list *v1.PodList, names []string, out, problems io.Writer) error {
 	switch p.format {
 	case "name":
@@ -108,7 +108,7 @@ func (p *podsCommand) show(ctx context.Context, api *apiClient, list *v1.PodList
 	return showRefused(ctx, api, problems)
 }
 
-// showRefused names the manifests that are no pods of the list, and why.
+// showRefused names the manifests that were refused, and why.
 func showRefused(ctx context.Context, api *apiClient, out io.Writer) error {
 	answer, err := api.ask(ctx, http.MethodGet, "/problems?o=json")
 	if err != nil {
@@ -128,7 +128,7 @@ func showRefused(ctx context.Context, api *apiClient, out io.Writer) error {
 	return nil
 }
 
-// chosen are the pods of the namespace with these names; one that is missing is an error.
+// chosen returns the namespace's pods with these names; a missing one is an error.
 func (p *podsCommand) chosen(pods []v1.Pod, names []string) ([]v1.Pod, error) {
 	all := pods
 	if p.namespace != "" {
@@ -150,7 +150,7 @@ func (p *podsCommand) chosen(pods []v1.Pod, names []string) ([]v1.Pod, error) {
 		if err := ambiguous(text, found); err != nil {
 			problems = append(problems, err)
 		}
-		for _, pod := range found { // all lives of one name
+		for _, pod := range found { // all lives of the name
 			out = append(out, *pod)
 		}
 	}
@@ -192,7 +192,7 @@ func (p *podsCommand) follow(ctx context.Context, api *apiClient, names []string
 	}
 }
 
-// print adds one line for a change; seen has the lines before, for the widths of the columns.
+// print adds one line for a change; seen has the previous lines, which set the widths of the columns.
 func (p *podsCommand) print(seen *grid, change podChange, out io.Writer) error {
 	if p.format == "json" {
 		return json.NewEncoder(out).Encode(change)
@@ -216,10 +216,10 @@ func (p *podsCommand) print(seen *grid, change podChange, out io.Writer) error {
 	return err
 }
 
-// watchWidths are those of the columns of a watch, whose rows come one by one.
+// watchWidths are minimum widths of a watch's columns, because its rows arrive one by one.
 var watchWidths = []int{9, 24, 5, 17, 12, 3}
 
-// maxSeenRows bounds what the widths of a watch's columns are measured of.
+// maxSeenRows bounds how many rows set the widths of a watch's columns.
 const maxSeenRows = 200
 
 // complete offers the names of pods to the shell.
@@ -227,7 +227,7 @@ func (p *podsCommand) complete(c *cobra.Command, _ []string, _ string) ([]string
 	return podNames(c, &p.reach), cobra.ShellCompDirectiveNoFileComp
 }
 
-// podNames are the names of the running agent's pods, none if it cannot be asked.
+// podNames returns the names of the running agent's pods, none if it cannot be reached.
 func podNames(c *cobra.Command, r *reach) (out []string) {
 	api, err := r.open(c.Flags())
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// podStates shows the pods of an engine as kube-state-metrics would: there is no API server that it could ask.
-// They are read when the page is, so a pod's series go with it; a pod has 8, a container 1 or 2.
+// podStates exports the pods of an engine as kube-state-metrics would, which needs an API server. The pods
+// are read at each scrape, so a pod's series disappear with it; a pod has 8 series, a container 1 or 2.
 type podStates struct {
 	pods                             func() []v1.Pod
 	phase, ready, restarts, awaiting *prometheus.Desc
@@ -59,7 +59,7 @@ func (s *podStates) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// readiness is the condition Ready as kube-state-metrics spells it.
+// readiness returns the condition Ready as kube-state-metrics spells it.
 func readiness(pod *v1.Pod) string {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == v1.PodReady {

@@ -7,8 +7,8 @@ import (
 
 // printable makes one line of text safe for a terminal: names, reasons and messages come from
 // manifests, images, containers and runtimes. Control characters (C0, DEL and C1), line and
-// paragraph separators and marks that turn the direction of writing become spaces; bytes that
-// are no characters become U+FFFD.
+// paragraph separators and marks that change the direction of text become spaces; invalid bytes
+// become U+FFFD.
 func printable(line string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp, unicode.Bidi_Control) {
@@ -18,7 +18,7 @@ func printable(line string) string {
 	}, line)
 }
 
-// printableLines is printable for a text whose line ends stay.
+// printableLines is printable for a text that keeps its line ends.
 func printableLines(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {

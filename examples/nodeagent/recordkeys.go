@@ -10,8 +10,8 @@ import (
 	"github.com/podwright/podwright/status/checkpoint"
 )
 
-// keyCredential is the name of the systemd credential with the keys, as of
-// LoadCredentialEncrypted=podwright-record-key in a unit.
+// keyCredential is the name of the systemd credential with the keys, as in
+// LoadCredentialEncrypted=podwright-record-key of a unit.
 const keyCredential = "podwright-record-key"
 
 // keyOptions say which keys seal the records.

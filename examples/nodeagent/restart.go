@@ -21,14 +21,14 @@ type restarted struct {
 	Containers []restartedContainer `json:"containers"`
 }
 
-// restartedContainer is one of its containers, and how the run ended that was replaced.
+// restartedContainer is one of the pod's containers, and how its replaced run ended.
 type restartedContainer struct {
 	Name     string `json:"name"`
 	ExitCode *int32 `json:"exitCode,omitempty"` // nil: not known
 	Reason   string `json:"reason,omitempty"`
 }
 
-// restart restarts the running containers of a pod; the answer comes when the new runs have begun.
+// restart restarts the running containers of a pod; the answer comes once the new runs have begun.
 func (a *agent) restart(w http.ResponseWriter, r *http.Request) {
 	pod, err := a.named(r)
 	if err != nil {
@@ -45,8 +45,8 @@ func (a *agent) restart(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// replacedRuns are the containers of a pod that were restarted between two moments, in the order of its status;
-// names are those that were asked for, none: all.
+// replacedRuns returns the containers of a pod that were restarted between two moments, in the
+// order of its status; names are the requested ones, empty means all.
 func replacedRuns(before, after *v1.Pod, names []string) []restartedContainer {
 	runs := func(pod *v1.Pod) []v1.ContainerStatus {
 		return slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)

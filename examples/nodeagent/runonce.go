@@ -34,7 +34,7 @@ func (o *onceOptions) register(flags *pflag.FlagSet) {
 	flags.StringVar(&o.output, "run-once-output", "table", "with --run-once: table or json")
 }
 
-// complete checks them.
+// complete checks the options.
 func (o *onceOptions) complete() error {
 	var problems []error
 	for _, limit := range []struct {
@@ -57,12 +57,12 @@ func (o *onceOptions) complete() error {
 	return errors.Join(problems...)
 }
 
-// runner returns what runs the pods once, nil if they are to run for good.
+// runner returns the runner that runs the pods once, nil if they run for good.
 func (o *onceOptions) runner(drain bool) (*runonce.Runner, error) {
 	if !o.once {
 		return nil, nil
 	}
-	negative := func(d time.Duration) time.Duration { // what the flags call 0
+	negative := func(d time.Duration) time.Duration { // the flags' 0 means none
 		if d == 0 {
 			return -1
 		}
@@ -73,7 +73,7 @@ func (o *onceOptions) runner(drain bool) (*runonce.Runner, error) {
 	})
 }
 
-// runEngine runs the engine until ctx ends, or the pods are over with --run-once.
+// runEngine runs the engine until ctx ends or, with --run-once, until the pods are over.
 func (a *agent) runEngine(ctx context.Context) error {
 	if a.once == nil {
 		return a.engine.Run(ctx)
@@ -83,10 +83,10 @@ func (a *agent) runEngine(ctx context.Context) error {
 	return err
 }
 
-// errPods: something is wrong with the pods, as the report shows.
+// errPods says that something is wrong with the pods; the report has the details.
 var errPods = errors.New("not every pod is as it should be")
 
-// tell prints the report of a run, if there was one, and returns errPods if not all is well.
+// tell prints the report of a run, if there was one, and returns errPods unless all pods are well.
 func (a *agent) tell(out io.Writer) error {
 	if a.report == nil {
 		return nil
@@ -136,8 +136,8 @@ func onceTable(r runonce.Report) []string {
 	return lines
 }
 
-// onceCodes are the exit codes of a pod's containers, "-" for those that have none, and the
-// restarts of all.
+// onceCodes returns the exit codes of a pod's containers, "-" for those without one, and the sum of
+// their restarts.
 func onceCodes(p *runonce.Pod) (codes string, restarts int32) {
 	var all []string
 	for _, c := range p.Containers {

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/term"
 )
 
-// redrawPeriod is how often ages and states are brought up to date.
+// redrawPeriod is how often the screen updates ages and states.
 const redrawPeriod = 500 * time.Millisecond
 
 // keptLines is how much of the log the screen remembers.
@@ -64,7 +64,7 @@ func (s *screen) draw(table []string) {
 	_, _ = io.WriteString(s.out, frame(table, s.lines, width, height))
 }
 
-// frame composes what fills a terminal of this size.
+// frame composes the content of a terminal of this size.
 func frame(table, log []string, width, height int) string {
 	room := max(height-len(table)-1, 0)
 	if len(log) > room {
@@ -89,7 +89,7 @@ func frame(table, log []string, width, height int) string {
 	return b.String()
 }
 
-// close gives the terminal back. The log goes straight to it from now on.
+// close restores the terminal. From now on the log is written directly to it.
 func (s *screen) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,8 +100,8 @@ func (s *screen) close() {
 	fmt.Fprint(s.out, "\x1b[?25h\x1b[?1049l")
 }
 
-// draw keeps the screen up to date until ctx ends, then leaves the last table on
-// the normal screen. The channel is closed when it is done.
+// draw keeps the screen up to date until ctx ends, then leaves the last table on the normal screen.
+// It closes the channel when it is done.
 func (a *agent) draw(ctx context.Context) <-chan struct{} {
 	done := make(chan struct{})
 	if a.screen == nil {

@@ -23,8 +23,8 @@ import (
 	"github.com/podwright/podwright/status/checkpoint"
 )
 
-// openAPI makes the server of the local API and opens its addresses. On a disk that is full
-// or read-only the agent runs without its socket, because pods matter more.
+// openAPI creates the server of the local API and opens its addresses. On a full or read-only disk
+// the agent runs without its socket, because pods matter more.
 func (a *agent) openAPI(ctx context.Context) error {
 	handler, err := a.access(a.handler())
 	if err != nil {
@@ -56,12 +56,12 @@ func (a *agent) openAPI(ctx context.Context) error {
 	return nil
 }
 
-// diskFault reports whether the disk, and no mistake, is why a file cannot be made.
+// diskFault reports whether the disk, rather than a mistake, is why a file cannot be created.
 func diskFault(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EIO)
 }
 
-// handler answers the local API.
+// handler returns the handler of the local API.
 func (a *agent) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", a.healthz)
@@ -84,12 +84,12 @@ func (a *agent) handler() http.Handler {
 	return mux
 }
 
-// unknown answers what an agent of another version may know, in the form of the API's errors.
+// unknown answers requests that only another version of the agent may know, in the form of the API's errors.
 func (a *agent) unknown(w http.ResponseWriter, r *http.Request) {
 	a.fail(w, http.StatusNotImplemented, fmt.Errorf("this agent, with version %d of the API, knows no %s %s: what asks is newer, or means another path", apiVersion, r.Method, r.URL.Path))
 }
 
-// versioned says in every answer which version of the API it is of.
+// versioned adds the version of the API to every answer.
 func versioned(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(versionHeader, strconv.Itoa(apiVersion))
@@ -117,7 +117,7 @@ func (a *agent) version(w http.ResponseWriter, _ *http.Request) {
 	})
 }
 
-// healthz is 200 "ok", or 500 with one reason per line.
+// healthz answers 200 "ok", or 500 with one reason per line.
 func (a *agent) healthz(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	if err := a.engine.Healthy(); err != nil {
@@ -128,7 +128,7 @@ func (a *agent) healthz(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprint(w, "ok")
 }
 
-// vagueHealthz is healthz for those who may not know the reasons.
+// vagueHealthz is healthz for clients that may not know the reasons.
 func (a *agent) vagueHealthz(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	if a.engine.Healthy() != nil {
@@ -139,8 +139,8 @@ func (a *agent) vagueHealthz(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprint(w, "ok")
 }
 
-// problems is what waits longer than it should: one line each, or a JSON list if the client
-// accepts only that.
+// problems answers with what waits longer than it should: one line each, or a JSON list if the
+// client accepts only that.
 func (a *agent) problems(w http.ResponseWriter, r *http.Request) {
 	all := a.engine.Problems()
 	if r.Header.Get("Accept") == "application/json" || r.FormValue("o") == "json" {
@@ -159,7 +159,7 @@ func (a *agent) problems(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// pods is a v1.PodList with specs and statuses, without what may be secret in the specs.
+// pods answers with a v1.PodList of specs and statuses, without anything in the specs that may be secret.
 func (a *agent) pods(w http.ResponseWriter, r *http.Request) {
 	if watch, err := strconv.ParseBool(cmp.Or(r.FormValue("watch"), "false")); err == nil && watch {
 		a.watchPods(w, r)
@@ -175,7 +175,7 @@ func (a *agent) pods(w http.ResponseWriter, r *http.Request) {
 	a.write(w, http.StatusOK, list)
 }
 
-// explain says where one pod stands, as JSON or with ?o=text in words.
+// explain says where one pod stands, as JSON or, with ?o=text, in words.
 func (a *agent) explain(w http.ResponseWriter, r *http.Request) {
 	pod, err := a.named(r)
 	if err != nil {
@@ -184,7 +184,7 @@ func (a *agent) explain(w http.ResponseWriter, r *http.Request) {
 	}
 	explanation, known := a.engine.Explain(pod.UID)
 	switch {
-	case !known: // it has gone meanwhile
+	case !known: // it has been removed meanwhile
 		a.failure(w, refusal{http.StatusNotFound, missing(nil, pod.Namespace, pod.Name).Error()})
 	case r.FormValue("o") == "text":
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -194,10 +194,10 @@ func (a *agent) explain(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// named is the pod that the path names, as findPods has it.
+// named returns the pod that the path names, in the way of findPods.
 func (a *agent) named(r *http.Request) (*v1.Pod, error) {
 	namespace, name := r.PathValue("namespace"), r.PathValue("name")
-	if pod, ok := a.engine.PodNamed(namespace, name); ok { // one of several hundred is found at once
+	if pod, ok := a.engine.PodNamed(namespace, name); ok { // the fast path: no search through all pods
 		return pod, nil
 	}
 	pods := a.engine.Pods()
@@ -209,12 +209,12 @@ func (a *agent) named(r *http.Request) (*v1.Pod, error) {
 		return nil, refusal{http.StatusBadRequest, err.Error()}
 	}
 	if pod, ok := a.engine.PodNamed(found[0].Namespace, found[0].Name); ok && len(found) > 1 {
-		return pod, nil // the present life of several
+		return pod, nil // the current life of several
 	}
 	return found[0], nil
 }
 
-// refusal is an error with an answer's code.
+// refusal is an error with the status code of its answer.
 type refusal struct {
 	code int
 	text string
@@ -222,7 +222,7 @@ type refusal struct {
 
 func (r refusal) Error() string { return r.text }
 
-// failure answers with an error by what it is: a refusal, or an error of the runtime's classes.
+// failure answers with an error; its status code follows from a refusal or from the runtime's error classes.
 func (a *agent) failure(w http.ResponseWriter, err error) {
 	code, class := http.StatusInternalServerError, cri.Class(err)
 	if r, ok := errors.AsType[refusal](err); ok {
@@ -239,7 +239,7 @@ func (a *agent) failure(w http.ResponseWriter, err error) {
 			code = http.StatusNotImplemented
 		}
 	}
-	if class != nil { // its name is for programs
+	if class != nil { // the class name is for programs
 		err = errors.New(strings.TrimSuffix(err.Error(), ": "+class.Error()))
 	}
 	a.fail(w, code, err)

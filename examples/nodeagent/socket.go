@@ -15,7 +15,7 @@ import (
 // socketMode lets the agent's user and root connect.
 const socketMode = 0o600
 
-// socket is a listener whose file is its alone as long as it has the lock beside it.
+// socket is a listener that owns its file as long as it holds the lock next to it.
 type socket struct {
 	*net.UnixListener
 	lock *os.File
@@ -24,9 +24,8 @@ type socket struct {
 // errSocketInUse says that another agent serves this socket.
 var errSocketInUse = errors.New("is in use by another nodeagent; end that one or choose another path")
 
-// listenSocket makes a socket that only the agent's user and root can connect to, from its
-// first moment on. The socket of an agent that was killed is replaced, one that answers is
-// not.
+// listenSocket creates a socket to which, from its creation on, only the agent's user and root can
+// connect. The socket of an agent that was killed is replaced; one that answers is not.
 func listenSocket(ctx context.Context, path string) (_ net.Listener, err error) {
 	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, socketMode)
 	if err != nil {
@@ -60,14 +59,14 @@ func listenSocket(ctx context.Context, path string) (_ net.Listener, err error) 
 	return socket{UnixListener: l.(*net.UnixListener), lock: lock}, nil
 }
 
-// closedToOthers gives a socket its mode before it has a file: Linux makes the file with the
-// mode of the socket, whatever the umask is.
+// closedToOthers sets a socket's mode before it has a file: Linux creates the file with the mode of
+// the socket, whatever the umask is.
 func closedToOthers(_, _ string, c syscall.RawConn) (err error) {
 	controlErr := c.Control(func(fd uintptr) { err = unix.Fchmod(int(fd), socketMode) })
 	return errors.Join(controlErr, err)
 }
 
-// removeStale removes a socket that nothing serves any more.
+// removeStale removes a socket that no process serves.
 func removeStale(ctx context.Context, path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -89,7 +88,7 @@ func removeStale(ctx context.Context, path string) error {
 	return fmt.Errorf("there is a socket that cannot be tried: %w", err)
 }
 
-// Close removes the socket, then lets another agent have it.
+// Close removes the socket, then releases the lock.
 func (s socket) Close() error {
 	return errors.Join(s.UnixListener.Close(), s.lock.Close())
 }

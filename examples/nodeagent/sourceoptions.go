@@ -18,24 +18,24 @@ import (
 	"github.com/podwright/podwright/syncloop/source"
 )
 
-// sourceOptions say where manifests come from, and how far each place is trusted.
+// sourceOptions say where manifests come from, and how far each source is trusted.
 type sourceOptions struct {
 	manifests string
 	urls      []string
-	// headerFiles and levels are as they were given: "URL=WHAT", or WHAT alone.
+	// headerFiles and levels are the flags as given: "URL=WHAT", or WHAT alone.
 	headerFiles []string
 	levels      []string
 
-	// headerFile and level are by URL; the level of the empty URL is for all places that have none
-	// of their own.
+	// headerFile and level are keyed by URL; the level of the empty URL applies to all sources
+	// without their own.
 	headerFile, level map[string]string
 }
 
-// localSource is the name of the source of the folder.
+// localSource is the name of the folder's source.
 const localSource = "file"
 
-// highestUserPriority is the highest that Kubernetes lets its users define: what is above it is
-// the system's.
+// highestUserPriority is the highest priority that Kubernetes lets its users define: higher ones
+// belong to the system.
 const highestUserPriority = 1_000_000_000
 
 func (o *sourceOptions) register(flags *pflag.FlagSet) {
@@ -75,7 +75,7 @@ func (o *sourceOptions) complete() error {
 	return errors.Join(problems...)
 }
 
-// ofURL splits "URL=WHAT" at a URL that was given; found is false if there is none in front.
+// ofURL splits "URL=WHAT" at one of the given URLs; found is false if text begins with none of them.
 func (o *sourceOptions) ofURL(text string) (url, what string, found bool) {
 	for _, u := range o.urls {
 		if rest, ok := strings.CutPrefix(text, u+"="); ok && (!found || len(u) > len(url)) {
@@ -104,8 +104,8 @@ func (o *sourceOptions) completeLevels() (problems []error) {
 	return problems
 }
 
-// completeHeaders sorts the files of headers by URL, and reads each once, to tell at the start what
-// is wrong with it.
+// completeHeaders sorts the files of headers by URL, and reads each once, to report at the start
+// what is wrong with it.
 func (o *sourceOptions) completeHeaders() (problems []error) {
 	o.headerFile = map[string]string{}
 	for _, text := range o.headerFiles {
@@ -128,7 +128,7 @@ func (o *sourceOptions) completeHeaders() (problems []error) {
 	return problems
 }
 
-// quoted is what a flag was given, without what may be secret in a URL.
+// quoted returns a flag's value without anything in a URL that may be secret.
 func quoted(text string) string {
 	if strings.Contains(text, "://") {
 		return withoutSecrets(text)
@@ -159,7 +159,7 @@ func (o *sourceOptions) open(node string, file source.FileOptions, logger logr.L
 	return out, nil
 }
 
-// headersOf returns what reads the headers of a URL, nil if it has none.
+// headersOf returns a function that reads the headers of a URL, nil if it has none.
 func (o *sourceOptions) headersOf(url string) func() (http.Header, error) {
 	path := o.headerFile[url]
 	if path == "" {
@@ -168,8 +168,8 @@ func (o *sourceOptions) headersOf(url string) func() (http.Header, error) {
 	return func() (http.Header, error) { return readHeaders(path) }
 }
 
-// policies are what the pods of each source may be: a folder of this machine is its owner's, who
-// answers at a URL need not be.
+// policies returns what the pods of each source may do: a folder of this machine is trusted like
+// its owner, a server at a URL is not.
 func (o *sourceOptions) policies() map[string]admission.SourcePolicy {
 	highest := int32(highestUserPriority)
 	served := func(level string) admission.SourcePolicy {
@@ -185,7 +185,7 @@ func (o *sourceOptions) policies() map[string]admission.SourcePolicy {
 	return out
 }
 
-// told is each place with the level its pods must keep to, for the line at the start.
+// told lists the sources with the security level that each one's pods must meet, for the line at the start.
 func (o *sourceOptions) told() string {
 	var out []string
 	p := o.policies()
@@ -198,7 +198,7 @@ func (o *sourceOptions) told() string {
 	return strings.Join(out, ", ")
 }
 
-// urlSource names the source of a URL, in the same way after a restart.
+// urlSource names the source of a URL; the name is the same after a restart.
 func urlSource(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -207,7 +207,7 @@ func urlSource(raw string) string {
 	return "http:" + u.Host + u.EscapedPath()
 }
 
-// withoutSecrets is a URL as it may be shown.
+// withoutSecrets returns a URL in a form that is safe to show.
 func withoutSecrets(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil {

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// stateFeed makes the state that pages show, once per period for all that are open, and not at all while none is.
-// A reader gets the newest state when it is ready for one; a slow one misses those between, and holds up nothing.
+// stateFeed builds the state for all open pages, once per period, and not at all while no page is open. A
+// reader gets the newest state when it is ready for it; a slow one skips states and delays no other reader.
 type stateFeed struct {
 	state func() *pageState
 
 	mu      sync.Mutex
 	readers int
 	quit    chan struct{} // closed when the last reader has left
-	ended   chan struct{} // closed when nothing is made any more
+	ended   chan struct{} // closed when no more states are built
 	line    []byte        // the newest state as a line, nil if none has been made yet; never changed
 	err     error         // why there is none
 	changed chan struct{} // closed by the next state that differs
@@ -50,14 +50,14 @@ func (f *stateFeed) leave() {
 	}
 }
 
-// newest returns the newest state as a line, nil before the first, and what is closed when there is another.
+// newest returns the newest state as a line, nil before the first, and a channel that is closed at the next one.
 func (f *stateFeed) newest() (line []byte, changed <-chan struct{}, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.line, f.changed, f.err
 }
 
-// make makes states until quit is closed.
+// make builds states until quit is closed.
 func (f *stateFeed) make(quit <-chan struct{}) {
 	tick := time.NewTicker(pagePeriod)
 	defer tick.Stop()
@@ -72,7 +72,7 @@ func (f *stateFeed) make(quit <-chan struct{}) {
 	}
 }
 
-// publish shows a state to the readers, unless those that it was made for have left.
+// publish shows a state to the readers, unless the readers it was built for have left.
 func (f *stateFeed) publish(quit <-chan struct{}, line []byte, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

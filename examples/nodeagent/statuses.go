@@ -7,8 +7,7 @@ import (
 	"github.com/podwright/podwright/status"
 )
 
-// openStatuses returns the sink that --statuses asks for, none without it, and what
-// closes it.
+// openStatuses returns the sink that --statuses asks for, if any, and what closes it.
 func openStatuses(path string) ([]status.StatusSink, io.Closer, error) {
 	if path == "" {
 		return nil, io.NopCloser(nil), nil

@@ -11,15 +11,15 @@ import (
 // maxStreams is how many answers without an end there may be at once.
 const maxStreams = 64
 
-// sendTimeout is how long a client may take to read a piece before it is given up.
+// sendTimeout is how long a client may take to read a piece before it is cut off.
 const sendTimeout = 30 * time.Second
 
-// lastWords is how long a client may take to read the end when the agent ends.
+// lastWords is how long a client may take to read the end of an answer when the agent ends.
 const lastWords = time.Second
 
-// stream serves an answer that may go on for as long as the agent runs. The context of send ends when the
-// client goes, or the agent ends. A client that does not read is cut off; it holds up
-// nothing but its own answer.
+// stream serves an answer that may last as long as the agent runs. The context of send ends when
+// the client disconnects or the agent ends. A client that does not read is cut off; it delays only
+// its own answer.
 func (a *agent) stream(w http.ResponseWriter, r *http.Request, contentType string, send func(ctx context.Context, out *streamWriter) error) {
 	if !a.enter(w) {
 		return
@@ -28,7 +28,7 @@ func (a *agent) stream(w http.ResponseWriter, r *http.Request, contentType strin
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	control := http.NewResponseController(w)
-	if err := control.SetReadDeadline(time.Time{}); err != nil { // the connection is used for as long as it lasts
+	if err := control.SetReadDeadline(time.Time{}); err != nil { // the answer may last for as long as the agent
 		a.fail(w, http.StatusInternalServerError, err)
 		return
 	}
@@ -43,13 +43,13 @@ func (a *agent) stream(w http.ResponseWriter, r *http.Request, contentType strin
 			return
 		}
 		a.log.Debug("A stream ended early", "path", r.URL.Path, "error", err.Error())
-		panic(http.ErrAbortHandler) // the client sees that there is more
+		panic(http.ErrAbortHandler) // tells the client that the answer is incomplete
 	}
 	out.begin()
 	_ = out.flush() // a client that has gone misses nothing
 }
 
-// enter takes one of the places for answers without an end, or refuses the client.
+// enter takes one of the slots for answers without an end, or refuses the client.
 func (a *agent) enter(w http.ResponseWriter) bool {
 	select {
 	case a.streams <- struct{}{}:
@@ -73,7 +73,7 @@ type streamWriter struct {
 	hurried bool
 }
 
-// hurry gives the client a moment for what is being sent, and for the last words.
+// hurry gives the client a moment for the piece being sent, and for the last ones.
 func (s *streamWriter) hurry() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,7 +108,7 @@ func (s *streamWriter) Write(p []byte) (int, error) {
 	return s.w.Write(p)
 }
 
-// send writes a piece and sends it.
+// send writes a piece and flushes it.
 func (s *streamWriter) send(piece []byte) error {
 	if _, err := s.Write(piece); err != nil {
 		return err

@@ -13,13 +13,13 @@ import (
 	"github.com/podwright/podwright"
 )
 
-// service tells systemd how the agent is (sd_notify(3)); without systemd it tells no one.
+// service reports the agent's state to systemd (sd_notify(3)); without systemd it does nothing.
 type service struct {
 	socket   string
-	watchdog time.Duration // how often it wants to hear; 0: it does not
+	watchdog time.Duration // how often systemd expects a sign of life; 0 means never
 }
 
-// openService takes what systemd says about it out of the environment, which pods' programs would inherit.
+// openService removes systemd's variables from the environment, which pods' programs would inherit.
 func openService() service {
 	s := service{socket: os.Getenv("NOTIFY_SOCKET")}
 	usec, err := strconv.ParseInt(os.Getenv("WATCHDOG_USEC"), 10, 64)
@@ -27,12 +27,12 @@ func openService() service {
 		s.watchdog = time.Duration(usec) * time.Microsecond / 2
 	}
 	for _, name := range []string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"} {
-		_ = os.Unsetenv(name) // fails for names that are none
+		_ = os.Unsetenv(name) // fails only for invalid names
 	}
 	return s
 }
 
-// tell sends a state. It never blocks for long, and what cannot be told is not.
+// tell sends a state. It never blocks for long, and drops what cannot be sent.
 func (s service) tell(state ...string) {
 	if s.socket == "" {
 		return
@@ -47,12 +47,12 @@ func (s service) tell(state ...string) {
 	}
 }
 
-// statusPeriod is how often systemd learns how the agent is, if it does not ask for more.
+// statusPeriod is how often systemd is told how the agent is, unless the watchdog asks for more.
 const statusPeriod = 10 * time.Second
 
-// tellService tells systemd that the agent is ready, and then how it is, until ctx ends. The watchdog is not fed
-// while the agent's own loop is stuck; a container runtime that is away is no reason to start the
-// agent again.
+// tellService tells systemd that the agent is ready, and then how it is, until ctx ends. The
+// watchdog is not fed while the agent's own loop is stuck; an unavailable container runtime is no
+// reason to restart the agent.
 func (a *agent) tellService(ctx context.Context) {
 	if a.service.socket == "" {
 		return
@@ -85,7 +85,7 @@ func serviceStatus(pods int, problems []podwright.Problem) string {
 	return text
 }
 
-// stuckLoop is what the agent itself hangs at, "" if it does not.
+// stuckLoop says what the agent itself is stuck at, "" if it is not stuck.
 func stuckLoop(problems []podwright.Problem) string {
 	for _, p := range problems {
 		if p.Kind == "loop" && p.Severity == "unhealthy" {

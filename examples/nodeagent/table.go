@@ -19,7 +19,7 @@ func table(pods []v1.Pod, now time.Time) []string {
 	return lines
 }
 
-// podGrid has a row for each pod; wide ones have more columns.
+// podGrid has a row for each pod; a wide one has more columns.
 func podGrid(pods []v1.Pod, now time.Time, wide bool) *grid {
 	g := &grid{}
 	head := []string{"NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "AGE"}
@@ -39,8 +39,8 @@ func podGrid(pods []v1.Pod, now time.Time, wide bool) *grid {
 	return g
 }
 
-// counts returns the ready and all containers that are to run side by side, and
-// the restarts of all containers.
+// counts returns how many of the containers that run side by side are ready and how many there are,
+// and the restarts of all containers.
 func counts(p *v1.Pod) (ready, total int, restarts int32) {
 	total = len(p.Spec.Containers)
 	for _, c := range p.Status.ContainerStatuses {
@@ -65,7 +65,7 @@ func counts(p *v1.Pod) (ready, total int, restarts int32) {
 	return ready, total, restarts
 }
 
-// restartText adds when the last restart was, as kubectl does.
+// restartText adds the time of the last restart, as kubectl does.
 func restartText(p *v1.Pod, restarts int32, now time.Time) string {
 	text := strconv.Itoa(int(restarts))
 	var last time.Time
@@ -89,7 +89,7 @@ func age(p *v1.Pod, now time.Time) string {
 	return duration.HumanDuration(now.Sub(p.Status.StartTime.Time))
 }
 
-// podStatus is the one word that says most about a pod.
+// podStatus is the one word that says the most about a pod.
 func podStatus(p *v1.Pod) string {
 	text := string(p.Status.Phase)
 	if p.Status.Reason != "" {
@@ -106,8 +106,7 @@ func podStatus(p *v1.Pod) string {
 	return text
 }
 
-// initStatus returns what the first unfinished init container does, and whether
-// there is one.
+// initStatus returns the state of the first unfinished init container, and whether there is one.
 func initStatus(p *v1.Pod) (string, bool) {
 	for i, c := range p.Status.InitContainerStatuses {
 		sidecar := i < len(p.Spec.InitContainers) && p.Spec.InitContainers[i].RestartPolicy != nil
@@ -146,7 +145,7 @@ func appStatus(p *v1.Pod) string {
 	return word
 }
 
-// exitWord names how a container ended.
+// exitWord describes how a container ended.
 func exitWord(t *v1.ContainerStateTerminated) string {
 	switch {
 	case t.Reason != "":

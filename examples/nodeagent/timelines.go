@@ -14,23 +14,23 @@ import (
 	"github.com/podwright/podwright/status"
 )
 
-// What is remembered for the page: a step has at most about 400 bytes, so all of them have at most 14 MB;
-// 100 pods that have started and are well have less than 1 MB.
+// Limits on what is remembered for the page: a step takes at most about 400 bytes, so all of them
+// take at most 14 MB; 100 pods that have started and are well take less than 1 MB.
 const (
-	keptLives   = 256 // pods; of more, those that changed last
+	keptLives   = 256 // pods; those that changed last are kept
 	keptSteps   = 128 // of a pod, the newest
-	keptLanes   = 32  // containers of a pod
+	keptLanes   = 32  // per pod; the newest are kept
 	keptMessage = 200 // bytes of a text
 	keptReason  = 64
 )
 
-// The states of a container on the page. A pod's are its phases.
+// The states of a container on the page. A pod's states are its phases.
 const (
 	stepWaiting = "waiting"
-	stepRunning = "running" // and not ready
+	stepRunning = "running" // but not ready
 	stepReady   = "ready"
 	stepDone    = "done"   // ended with code 0
-	stepFailed  = "failed" // ended with another one
+	stepFailed  = "failed" // ended with another code
 	stepEvent   = "event"
 	stepWarning = "warning"
 )
@@ -43,18 +43,18 @@ type lifeStep struct {
 	Reason  string    `json:"reason,omitempty"`
 	Message string    `json:"message,omitempty"`
 	Exit    int32     `json:"exit,omitempty"`
-	Count   int       `json:"count,omitempty"` // of an event that came more than once in a row
+	Count   int       `json:"count,omitempty"` // for an event repeated in a row
 }
 
-// isEvent tells events from states.
+// isEvent distinguishes events from states.
 func (s *lifeStep) isEvent() bool { return s.State == stepEvent || s.State == stepWarning }
 
 // life is what is remembered of one pod.
 type life struct {
 	steps   []lifeStep
-	dropped int // steps before the first
+	dropped int // steps dropped before the first
 	now     map[string]lifeStep
-	ended   map[string][2]string // by container, the last two runs whose end is a step: a status has at most two
+	ended   map[string][2]string // per container, the last two runs whose end is a step: a status has at most two
 	touched time.Time
 }
 
@@ -66,16 +66,16 @@ type timelines struct {
 
 func newTimelines() *timelines { return &timelines{pods: map[types.UID]*life{}} }
 
-// follow notes all changes until they end.
+// follow records all changes until they end.
 func (t *timelines) follow(changes iter.Seq2[status.Change, error]) {
 	for change, err := range changes {
-		if err == nil { // what a gap hid comes after it
+		if err == nil { // a gap is followed by the current states
 			t.change(change, time.Now())
 		}
 	}
 }
 
-// change notes what is new in a status. A pod that is gone is forgotten.
+// change records what is new in a status. A pod that is gone is forgotten.
 func (t *timelines) change(c status.Change, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -92,7 +92,7 @@ func (t *timelines) change(c status.Change, now time.Time) {
 	}
 }
 
-// event notes an event of a pod.
+// event records an event of a pod.
 func (t *timelines) event(e *event) {
 	if e.uid == "" {
 		return
@@ -106,7 +106,7 @@ func (t *timelines) event(e *event) {
 	t.of(e.uid, e.Time).add(lifeStep{At: e.Time, Lane: laneOf(e.Part), State: state, Reason: e.Reason, Message: e.Message})
 }
 
-// steps are a pod's, and how many came before them.
+// steps returns a pod's steps, and how many came before them.
 func (t *timelines) steps(uid types.UID) (steps []lifeStep, dropped int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -117,7 +117,7 @@ func (t *timelines) steps(uid types.UID) (steps []lifeStep, dropped int) {
 	return steps, dropped
 }
 
-// of returns a pod's life; the one that has not changed for the longest makes room for a new one.
+// of returns a pod's life; the one unchanged for the longest makes room for a new one.
 func (t *timelines) of(uid types.UID, now time.Time) *life {
 	l := t.pods[uid]
 	if l == nil {
@@ -141,7 +141,7 @@ func (t *timelines) stalest() (uid types.UID) {
 	return uid
 }
 
-// container notes the state of one, and before it a run that came and went between two statuses.
+// container records a container's state, and before it a run that began and ended between two statuses.
 func (l *life) container(c *v1.ContainerStatus, now time.Time) {
 	if _, known := l.now[c.Name]; !known && len(l.now) > keptLanes {
 		return
@@ -166,7 +166,7 @@ func (l *life) container(c *v1.ContainerStatus, now time.Time) {
 	}
 }
 
-// end notes that a container ran and ended, once.
+// end records once that a container ran and ended.
 func (l *life) end(name string, t *v1.ContainerStateTerminated, now time.Time) {
 	run, told := t.ContainerID+t.FinishedAt.String(), l.ended[name]
 	if run == told[0] || run == told[1] {
@@ -183,13 +183,13 @@ func (l *life) end(name string, t *v1.ContainerStateTerminated, now time.Time) {
 	l.ended[name] = [2]string{run, told[0]}
 }
 
-// laneOf is the container that an event's part names, such as spec.containers{main}.
+// laneOf returns the container that an event's part names, such as spec.containers{main}.
 func laneOf(part string) string {
 	_, name, _ := strings.Cut(part, "{")
 	return strings.TrimSuffix(name, "}")
 }
 
-// within is a time of the runtime, or now if it has none or one to come.
+// within returns the runtime's time, or now if that is missing or in the future.
 func within(at, now time.Time) time.Time {
 	if at.IsZero() || at.After(now) {
 		return now
@@ -197,8 +197,8 @@ func within(at, now time.Time) time.Time {
 	return at
 }
 
-// enter adds a state if the lane is in another one. The times of a lane never go back: the runtime's are
-// coarser than the agent's.
+// enter adds a state unless the lane is already in it. The times of a lane never decrease, although
+// the runtime's clock is coarser than the agent's.
 func (l *life) enter(s lifeStep) {
 	before, known := l.now[s.Lane]
 	if known && before.State == s.State && before.Reason == s.Reason && before.Exit == s.Exit {
@@ -228,7 +228,7 @@ func (l *life) add(s lifeStep) {
 	l.steps = append(l.steps, s)
 }
 
-// cut shortens a text to at most n bytes, in a copy that does not hold the rest.
+// cut shortens a text to at most n bytes, as a copy that does not keep the rest in memory.
 func cut(text string, n int) string {
 	if len(text) <= n {
 		return text

@@ -15,16 +15,16 @@ import (
 	"github.com/podwright/podwright/examples/internal/secretfile"
 )
 
-// The length of a token: what cannot be guessed, and no more than fits a header well.
+// The length of a token: long enough not to be guessed, and short enough for a header.
 const (
 	minToken = 16
 	maxToken = 1024
 )
 
-// token is what clients over TCP have to know.
+// token is the secret that clients over TCP must know.
 type token struct{ digest [sha256.Size]byte }
 
-// defaultTokenFile is made at the first start that needs it.
+// defaultTokenFile is created at the first start that needs it.
 func defaultTokenFile(root string) string { return filepath.Join(root, "nodeagent.token") }
 
 // readToken reads the token of a file that only its owner can read.
@@ -40,7 +40,7 @@ func readToken(path string) (string, error) {
 	return text, nil
 }
 
-// openToken reads the token; with create a file that is missing is made.
+// openToken reads the token; with create it creates a missing file.
 func openToken(path string, create bool) (token, error) {
 	text, err := readToken(path)
 	if create && errors.Is(err, fs.ErrNotExist) {
@@ -57,7 +57,7 @@ func openToken(path string, create bool) (token, error) {
 
 func tokenOf(text string) token { return token{sha256.Sum256([]byte(text))} }
 
-// writeToken makes the file, whole or not at all.
+// writeToken creates the file atomically.
 func writeToken(path, text string) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".nodeagent.token-") // mode 0600
 	if err != nil {
@@ -73,7 +73,7 @@ func writeToken(path, text string) error {
 	return nil
 }
 
-// sentBy reports whether the request has the token; how long it takes says nothing of it.
+// sentBy reports whether the request has the token, in constant time.
 func (t token) sentBy(r *http.Request) bool {
 	scheme, text, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	digest := sha256.Sum256([]byte(strings.TrimSpace(text)))

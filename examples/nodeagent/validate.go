@@ -30,7 +30,7 @@ type fault struct {
 	text  string
 }
 
-// String is one line, which editors can jump to.
+// String returns one line, which editors can jump to.
 func (f fault) String() string {
 	place := f.file
 	if f.line > 0 {
@@ -56,10 +56,10 @@ func validate(ctx context.Context, o options, out io.Writer) error {
 	return nil
 }
 
-// sourceAnnotation says where a pod is from; an agent writes it.
+// sourceAnnotation says where a pod came from; the agent sets it.
 const sourceAnnotation = "kubernetes.io/config.source"
 
-// faults are those of the folder --validate, and how many pods have none.
+// faults returns those of the folder --validate, and the number of pods without any.
 func (o *options) faults(ctx context.Context) (faults []fault, good int, err error) {
 	folder, err := source.NewFile(o.validate, o.nodeName, source.FileOptions{Name: localSource, PollOnly: true})
 	if err != nil {
@@ -122,7 +122,7 @@ func faultsOf(path string, err error) (out []fault) {
 			f.field, f.text = m[2], m[1]+" field; the pod runs without it"
 			f.line = line(f.field)
 		} else if m := yamlLine.FindStringSubmatch(f.text); m != nil {
-			f.line, _ = strconv.Atoi(m[1]) // digits
+			f.line, _ = strconv.Atoi(m[1]) // m[1] is digits
 		}
 		out = append(out, f)
 	}
@@ -134,7 +134,7 @@ var (
 	yamlLine     = regexp.MustCompile(`\bline (\d+)\b`)
 )
 
-// leaves are the errors about one thing each.
+// leaves returns the errors about one thing each.
 func leaves(err error) []error {
 	if all, ok := errors.AsType[utilerrors.Aggregate](err); ok {
 		return all.Errors()
@@ -148,8 +148,8 @@ func leaves(err error) []error {
 	return []error{err}
 }
 
-// lineOf is the line of a field such as spec.containers[0].image, or of what is there of it: the field
-// may be the one that is missing.
+// lineOf returns the line of a field such as spec.containers[0].image, or of its nearest existing
+// parent: the field itself may be missing.
 func lineOf(node *yaml.Node, path string) int {
 	if node.Kind == yaml.DocumentNode && len(node.Content) > 0 {
 		node = node.Content[0]
@@ -165,10 +165,10 @@ func lineOf(node *yaml.Node, path string) int {
 	return line
 }
 
-// pathSteps splits at dots, and at brackets around what may have dots itself.
+// pathSteps splits at dots, and at brackets, whose content may contain dots.
 var pathSteps = regexp.MustCompile(`\[[^\]]*\]|[^.\[\]]+`)
 
-// child is an entry of a map or a list, and its line.
+// child returns an entry of a map or a list, and its line.
 func child(node *yaml.Node, name string) (*yaml.Node, int) {
 	switch node.Kind {
 	case yaml.MappingNode:

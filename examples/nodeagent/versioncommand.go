@@ -14,12 +14,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 )
 
-// untilSignal ends with ctx, or when the user wants no more.
+// untilSignal returns a context that ends with ctx or when the user interrupts.
 func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 }
 
-// build is the version of this program, and of the Go that made it.
+// build returns the versions of this program and of the Go that built it.
 func build() (version, goVersion string) {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -56,7 +56,7 @@ func newVersion() *cobra.Command {
 	return c
 }
 
-// versions tells both; an agent that does not run is no failure.
+// versions prints both versions; an agent that does not run is not a failure.
 func (r *reach) versions(c *cobra.Command) error {
 	out := c.OutOrStdout()
 	version, goVersion := build()

@@ -13,11 +13,11 @@ import (
 	"github.com/podwright/podwright/status/checkpoint"
 )
 
-// watchPeriod is how often a watch looks at the pods. It looks because not all that a table shows is in a status,
-// of which Engine.Watch tells: a pod that begins to stop, or that has none yet.
+// watchPeriod is how often a watch looks at the pods. It polls because Engine.Watch reports only
+// statuses, and the table shows more: a pod that begins to stop, or that has no status yet.
 const watchPeriod = 500 * time.Millisecond
 
-// What may become of a pod, in the words of Kubernetes' watches.
+// What may happen to a pod, in the words of Kubernetes' watches.
 const (
 	changeAdded    = "ADDED"
 	changeModified = "MODIFIED"
@@ -30,11 +30,11 @@ type podChange struct {
 	Object v1.Pod `json:"object"`
 }
 
-// podWatch is what a client of a watch has been told.
+// podWatch is what the client of a watch has been told.
 type podWatch struct{ told map[types.UID]v1.Pod }
 
-// changes are the differences between what was told and the pods as they are, which counts as
-// told afterwards. States between two looks are left out.
+// changes returns the differences between what was told and the current pods, which then count as
+// told. States between two looks are skipped.
 func (w *podWatch) changes(pods []v1.Pod) (out []podChange) {
 	now := make(map[types.UID]v1.Pod, len(pods))
 	for _, pod := range pods {
@@ -56,8 +56,8 @@ func (w *podWatch) changes(pods []v1.Pod) (out []podChange) {
 	return out
 }
 
-// watchPods sends every pod and then each change, as JSON lines, until the client goes or the
-// agent ends.
+// watchPods sends every pod and then each change, as JSON lines, until the client disconnects or
+// the agent ends.
 func (a *agent) watchPods(w http.ResponseWriter, r *http.Request) {
 	a.stream(w, r, "application/json", func(ctx context.Context, out *streamWriter) error {
 		tick := time.NewTicker(watchPeriod)

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// maxPageStreams is how many answers without an end all pages have at once. They are few of maxStreams, so that
-// pages leave room for commands.
+// maxPageStreams is how many answers without an end all pages together may have. It is well below
+// maxStreams, to leave room for commands.
 const maxPageStreams = 24
 
 // pagePolicy lets the page use what the agent serves, and nothing else.
@@ -23,19 +23,19 @@ const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; con
 //go:embed web/index.html web/page.css web/page.js web/timeline.js web/usage.js web/icon.svg
 var pageFiles embed.FS
 
-// webPage serves the page for browsers, on a listener and a server of its own: what goes wrong there does not
-// reach the local API.
+// webPage serves the page for browsers, on its own listener and server, so that failures there do
+// not affect the local API.
 type webPage struct {
 	*agent
-	secret   string // what opens the page
+	secret   string // opens the page
 	token    token  // the same
 	listener net.Listener
 	server   *http.Server
-	places   chan struct{} // one for each answer without an end
+	places   chan struct{} // one slot for each answer without an end
 	feed     stateFeed
 }
 
-// openPage opens the address of --web. On a disk that is full or read-only there is no page.
+// openPage opens the address of --web. On a full or read-only disk there is no page.
 func (a *agent) openPage(ctx context.Context) error {
 	if a.options.web.address == "" {
 		return nil
@@ -65,8 +65,8 @@ func (a *agent) openPage(ctx context.Context) error {
 	return nil
 }
 
-// pageSecret makes the page's token of that of the local API: it opens the page alone, and the same page
-// after the agent has been started again.
+// pageSecret derives the page's token from the local API's token: it opens only the page, and stays
+// the same when the agent restarts.
 func pageSecret(path string, create bool) (string, error) {
 	if _, err := openToken(path, create); err != nil {
 		return "", err
@@ -80,18 +80,18 @@ func pageSecret(path string, create bool) (string, error) {
 	return hex.EncodeToString(mac.Sum(nil)[:20]), nil
 }
 
-// link opens the page. What follows # is not sent over the network.
+// link returns the link that opens the page. What follows # is not sent over the network.
 func (p *webPage) link() string {
 	host := p.options.web.host()
 	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}
-	_, port, _ := net.SplitHostPort(p.listener.Addr().String()) // an address of TCP has one
+	_, port, _ := net.SplitHostPort(p.listener.Addr().String()) // a TCP address always has a port
 	return "http://" + net.JoinHostPort(host, port) + "/#token=" + p.secret
 }
 
-// guarded is what the page's server serves: files for everybody who names the agent, data for those with the
-// token.
+// guarded returns the handler of the page's server: it serves files to any client that names the
+// agent, data only with the token.
 func (p *webPage) guarded() http.Handler {
 	data := http.NewServeMux()
 	data.HandleFunc("GET /api/state", p.place(p.watchState))
@@ -116,7 +116,7 @@ func (p *webPage) guarded() http.Handler {
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
 		local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
-		if !allowedHost(r.Host, local, names) { // as a page elsewhere whose name was made to lead here
+		if !allowedHost(r.Host, local, names) { // as from a page elsewhere, whose name was made to resolve to the agent
 			p.fail(w, http.StatusMisdirectedRequest, errors.New("this is no name of the agent; use its address, or start it with --listen-host NAME"))
 			return
 		}
@@ -140,7 +140,7 @@ func (p *webPage) withToken(next http.Handler) http.Handler {
 	})
 }
 
-// place serves an answer without an end if not too many pages have one.
+// place serves an answer without an end, unless too many pages have one.
 func (p *webPage) place(serve http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		select {

@@ -18,7 +18,7 @@ func (o *webOptions) register(flags *pflag.FlagSet) {
 	flags.StringVar(&o.text, "web", "", "serve a page for browsers at `HOST:PORT` (HOST is 127.0.0.1 if left out, port 0 takes a free one), which shows but changes nothing; nodeagent web prints the link, with a token; not encrypted (default: no page)")
 }
 
-// complete checks them.
+// complete checks the options.
 func (o *webOptions) complete() error {
 	if o.text == "" {
 		return nil
@@ -34,7 +34,7 @@ func (o *webOptions) complete() error {
 	return nil
 }
 
-// host is the HOST of the address, in lower case.
+// host returns the HOST of the address, in lower case.
 func (o *webOptions) host() string {
 	host, _, err := net.SplitHostPort(o.address)
 	if err != nil {

@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	// pagePeriod is how often a page is told what has changed.
+	// pagePeriod is how often a page is told of changes.
 	pagePeriod = time.Second
-	// pageBeat is how often it is told that nothing has: a client that is gone is noticed.
+	// pageBeat is how often a page is told that nothing has changed, which detects clients that are gone.
 	pageBeat = 15 * time.Second
 )
 
-// pageState is what the page shows of the node. No part of a pod's spec is in it but names.
+// pageState is what the page shows of the node. Of a pod's spec it contains only names.
 type pageState struct {
 	Node       string              `json:"node"`
 	Version    string              `json:"version"`
@@ -30,7 +30,7 @@ type pageState struct {
 	Conditions []pageCondition     `json:"conditions"`
 }
 
-// pagePod is one row of its table.
+// pagePod is one row of the page's table.
 type pagePod struct {
 	Namespace string     `json:"namespace"`
 	Name      string     `json:"name"`
@@ -44,7 +44,7 @@ type pagePod struct {
 	IP        string     `json:"ip,omitempty"`
 }
 
-// pageCondition is one of the node's.
+// pageCondition is one of the node's conditions.
 type pageCondition struct {
 	Type    string `json:"type"`
 	Status  string `json:"status"`
@@ -52,7 +52,7 @@ type pageCondition struct {
 	Message string `json:"message,omitempty"`
 }
 
-// state is what the page shows now.
+// state returns what the page shows now.
 func (p *webPage) state() *pageState {
 	version, _ := build()
 	s := &pageState{
@@ -101,7 +101,7 @@ func rowOf(pod *v1.Pod) pagePod {
 	return row
 }
 
-// watchState sends the state, and again whenever it has changed, a line each; empty lines say that it has not.
+// watchState sends the state, and again whenever it has changed, one per line; an empty line means no change.
 func (p *webPage) watchState(w http.ResponseWriter, r *http.Request) {
 	p.stream(w, r, "application/json", func(ctx context.Context, out *streamWriter) error {
 		defer p.feed.join()()

@@ -18,7 +18,7 @@ import (
 // usageTimeout bounds one measurement.
 const usageTimeout = 5 * time.Second
 
-// containerUsage is what a running container has used until At. The page makes rates of two.
+// containerUsage is what a running container has used until At. The page computes rates from two of them.
 type containerUsage struct {
 	Name   string    `json:"name"`
 	At     time.Time `json:"at"`
@@ -26,8 +26,8 @@ type containerUsage struct {
 	Memory uint64    `json:"memory"` // bytes, the working set
 }
 
-// usage answers with what the containers of a pod use. It is measured only while a page asks, and kept by
-// the page alone.
+// usage answers with what the containers of a pod use. It is measured only while a page asks, and
+// kept only by the page.
 func (p *webPage) usage(w http.ResponseWriter, r *http.Request) {
 	pod, err := p.named(r)
 	if err != nil {
@@ -58,7 +58,7 @@ func usageOf(ctx context.Context, lister cri.StatsLister, uid types.UID) ([]cont
 	out := []containerUsage{} // an empty list, not null
 	for _, s := range stats {
 		name, cpu := s.GetAttributes().GetMetadata().GetName(), s.GetCpu()
-		if name == "" || cpu.GetUsageCoreNanoSeconds() == nil { // it is just ending
+		if name == "" || cpu.GetUsageCoreNanoSeconds() == nil { // it is about to end
 			continue
 		}
 		out = append(out, containerUsage{

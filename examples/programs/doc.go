@@ -1,3 +1,3 @@
-// Package programs has whole small programs that embed Podwright, a test file of at most 120
-// lines each. docs/guide/programs.md says what each shows.
+// Package programs has small complete programs that embed Podwright, each a test file of at most
+// 120 lines. docs/guide/programs.md says what each shows.
 package programs

@@ -12,7 +12,7 @@ import (
 // Image is the only image there is: the files of the host.
 const Image = "localhost/host:latest"
 
-// hostImage is the store of that image, in which nothing comes or goes.
+// hostImage is the store of that image. Its content never changes.
 type hostImage struct{}
 
 // ListImages implements [cri.ImageService].

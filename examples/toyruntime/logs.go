@@ -10,8 +10,8 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// logStream writes what a process prints to its log, line by line in the CRI's format: time, stream, tag, text. The
-// tag is P for a piece of a line, and F for the end of one.
+// logStream writes what a process prints to its log, line by line in the CRI's format: time,
+// stream, tag, text. The tag is P for a partial line, and F for the end of one.
 type logStream struct {
 	log  *os.File
 	name string
@@ -32,5 +32,5 @@ func (l logStream) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// ReopenContainerLog implements [cri.ContainerManager]: a toy's logs are not rotated.
+// ReopenContainerLog implements [cri.ContainerManager]: this runtime does not rotate logs.
 func (r *Runtime) ReopenContainerLog(context.Context, string) error { return runtime.ErrUnimplemented }

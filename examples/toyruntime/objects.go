@@ -12,8 +12,8 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// RunPodSandbox makes a sandbox, which is but a name: processes of the host share all that a sandbox is for. Its ID is
-// made of the pod's, so that a second call for one finds the first.
+// RunPodSandbox makes a sandbox, which is only a name: processes of the host share everything a sandbox
+// is for. Its ID is made of the pod's UID and the attempt, so a second call for the same one fails.
 func (r *Runtime) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig, _ string) (string, error) {
 	if ctx.Err() != nil {
 		return "", ctx.Err()
@@ -31,7 +31,7 @@ func (r *Runtime) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandb
 	return id, nil
 }
 
-// StopPodSandbox kills what runs in the sandbox; from now on nothing starts in it.
+// StopPodSandbox kills what runs in the sandbox; from then on nothing starts in it.
 func (r *Runtime) StopPodSandbox(ctx context.Context, id string) error {
 	r.mu.Lock()
 	if s := r.sandboxes[id]; s != nil {
@@ -41,7 +41,7 @@ func (r *Runtime) StopPodSandbox(ctx context.Context, id string) error {
 	return r.eachContainer(ctx, id, func(c string) error { return r.StopContainer(ctx, c, 0) })
 }
 
-// RemovePodSandbox stops the sandbox and forgets it, its containers first.
+// RemovePodSandbox stops the sandbox, then removes its containers and the sandbox.
 func (r *Runtime) RemovePodSandbox(ctx context.Context, id string) error {
 	if err := r.StopPodSandbox(ctx, id); err != nil {
 		return err
@@ -66,7 +66,7 @@ func (r *Runtime) eachContainer(ctx context.Context, sandbox string, f func(id s
 	return err
 }
 
-// CreateContainer writes down what is to be started.
+// CreateContainer records what is to be started.
 func (r *Runtime) CreateContainer(_ context.Context, sandbox string, config *runtimeapi.ContainerConfig, pod *runtimeapi.PodSandboxConfig) (string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -95,7 +95,7 @@ func (r *Runtime) CreateContainer(_ context.Context, sandbox string, config *run
 	return id, nil
 }
 
-// RemoveContainer stops the container by force and forgets it.
+// RemoveContainer kills the container and removes it.
 func (r *Runtime) RemoveContainer(ctx context.Context, id string) error {
 	if err := r.StopContainer(ctx, id, 0); err != nil {
 		return err

@@ -42,7 +42,7 @@ func (r *Runtime) StartContainer(_ context.Context, id string) error {
 	return nil
 }
 
-// await writes down the end of a container.
+// await records the end of a container.
 func (r *Runtime) await(c *container, cmd *exec.Cmd, log *os.File) {
 	_ = cmd.Wait() // cmd.ProcessState says how it ended
 	_ = log.Close()
@@ -52,11 +52,11 @@ func (r *Runtime) await(c *container, cmd *exec.Cmd, log *os.File) {
 	close(c.ended)
 }
 
-// StopContainer asks the process to end, kills it when its time is over, and returns once it has ended.
+// StopContainer asks the process to end, kills it when its grace period is over, and returns once it has ended.
 func (r *Runtime) StopContainer(ctx context.Context, id string, seconds int64) error {
 	c, err := r.running(id)
 	if err != nil {
-		return nil // what does not run is stopped
+		return nil // not running, so already stopped
 	}
 	kill := time.NewTimer(min(time.Duration(seconds), math.MaxInt64/time.Second) * time.Second)
 	defer kill.Stop()
@@ -102,7 +102,7 @@ func (r *Runtime) ExecSync(ctx context.Context, id string, argv []string, timeou
 	return out.Bytes(), errOut.Bytes(), err
 }
 
-// running returns a container that runs, or why there is none.
+// running returns a running container, or an error that says why there is none.
 func (r *Runtime) running(id string) (*container, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -113,8 +113,8 @@ func (r *Runtime) running(id string) (*container, error) {
 	return c, err
 }
 
-// command returns argv as a command with the container's folder and environment, in a process group of its own: when
-// it is killed, its children are too.
+// command returns argv as a command with the container's folder and environment, in its own process
+// group: when it is killed, so are its children.
 func (c *container) command(ctx context.Context, argv []string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Dir, cmd.Env = c.config.GetWorkingDir(), []string{"PATH=" + os.Getenv("PATH")}
@@ -123,11 +123,11 @@ func (c *container) command(ctx context.Context, argv []string) *exec.Cmd {
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = time.Second // a child that left the group may hold the output
+	cmd.WaitDelay = time.Second // a child that left the group may keep the output open
 	return cmd
 }
 
-// exitCode is that of a shell: of a process that a signal ended, 128 and the signal.
+// exitCode is the code that a shell reports: 128 plus the signal for a process that a signal ended.
 func exitCode(p *os.ProcessState) int32 {
 	if how, ok := p.Sys().(syscall.WaitStatus); ok && how.Signaled() {
 		return 128 + int32(how.Signal())

@@ -13,12 +13,12 @@ import (
 	"github.com/podwright/podwright/runtime/cri"
 )
 
-// Runtime is a [cri.RuntimeService] whose containers are processes of the host. It also is the store of its only
-// image. Make one with [New]. Its methods are safe for concurrent use.
+// Runtime is a [cri.RuntimeService] whose containers are processes of the host. It is also the
+// store of its only image. Make one with [New]. Its methods are safe for concurrent use.
 type Runtime struct {
 	hostImage
 
-	mu         sync.Mutex // held for moments; the longest is the start of a process
+	mu         sync.Mutex // held only briefly; the longest is the start of a process
 	sandboxes  map[string]*runtimeapi.PodSandboxStatus
 	containers map[string]*container
 }
@@ -28,7 +28,7 @@ var (
 	_ cri.ImageService   = (*Runtime)(nil)
 )
 
-// container is its status, and what the status does not say.
+// container is a container's status, and what the status does not say.
 type container struct {
 	*runtimeapi.ContainerStatus
 	sandbox string
@@ -86,10 +86,10 @@ func (r *Runtime) ListContainers(ctx context.Context, f *runtimeapi.ContainerFil
 	return found, ctx.Err()
 }
 
-// isOr says whether a field of a filter leaves the choice, or chooses this value.
+// isOr reports whether a filter's field is empty or has this value.
 func isOr(filter, value string) bool { return filter == "" || filter == value }
 
-// hasAll says whether labels has all that are wanted.
+// hasAll reports whether labels has all wanted ones.
 func hasAll(labels, wanted map[string]string) bool {
 	for name, value := range wanted {
 		if got, ok := labels[name]; !ok || got != value {
@@ -99,7 +99,7 @@ func hasAll(labels, wanted map[string]string) bool {
 	return true
 }
 
-// find returns the object of an ID.
+// find returns the object with an ID.
 func find[T any](all map[string]*T, kind, id string) (*T, error) {
 	if found := all[id]; found != nil {
 		return found, nil

@@ -1,8 +1,8 @@
-// Package configfile takes settings of a program from a YAML file whose fields have the names of
-// the program's flags.
+// Package configfile reads a program's settings from a YAML file whose fields are named after the
+// program's flags.
 //
 //	file ─► owner and mode ─► YAML ─► field by field ─► Setting.Set
-//	                                     └ not those that the command line gives
+//	                                    └ skipped where the command line sets the flag
 //
 // The file may name programs that run as the user of the agent, so a file that other users can
 // change is refused.
@@ -28,21 +28,21 @@ type Kind int
 const (
 	// Plain is a number, true, false, or text that Set understands.
 	Plain Kind = iota
-	// Text is text alone: what looks like a number, true or false needs quotes.
+	// Text is always text: a value that looks like a number, true or false needs quotes.
 	Text
 	// Several is a list, or a map whose entries are KEY=VALUE.
 	Several
 )
 
-// Setting is one flag, as the file sees it.
+// Setting is one flag as the file sees it.
 type Setting struct {
-	// Given: the command line says it, and wins.
+	// Given means that the command line sets the flag, which takes precedence.
 	Given bool
 	Kind  Kind
 	Set   func(value string) error
 }
 
-// Read takes what the command line does not say from the file of --config; setting finds a flag by
+// Read sets from the file of --config what the command line does not set; setting finds a flag by
 // its name. The error names everything that is wrong.
 func Read(file, program string, setting func(name string) (Setting, bool)) error {
 	path, err := filepath.Abs(file)
@@ -62,7 +62,7 @@ func Read(file, program string, setting func(name string) (Setting, bool)) error
 	return nil
 }
 
-// Apply is [Read] of the content of a file.
+// Apply is [Read] for the content of a file.
 func Apply(content []byte, program string, setting func(name string) (Setting, bool)) error {
 	var fields map[string]json.RawMessage
 	if err := yaml.UnmarshalStrict(content, &fields); err != nil {
@@ -85,7 +85,7 @@ func Apply(content []byte, program string, setting func(name string) (Setting, b
 	return errors.Join(problems...)
 }
 
-// apply sets one flag to what the file says, which is JSON by now.
+// apply sets one flag to the file's value, which has been converted to JSON.
 func (s Setting) apply(value json.RawMessage) error {
 	texts := []string{string(value)}
 	switch s.Kind {
@@ -99,7 +99,7 @@ func (s Setting) apply(value json.RawMessage) error {
 			return errors.New("want text, in quotes if it looks like a number, true or false")
 		}
 	default:
-		if json.Unmarshal(value, &texts[0]) != nil { // a number, true or false as it is
+		if json.Unmarshal(value, &texts[0]) != nil { // a number, true or false, kept as written
 			texts[0] = string(value)
 		}
 	}
@@ -111,7 +111,7 @@ func (s Setting) apply(value json.RawMessage) error {
 	return nil
 }
 
-// several are the values of a flag that may be repeated.
+// several returns the values of a flag that may be repeated.
 func several(value json.RawMessage) (texts []string, err error) {
 	var list []string
 	if json.Unmarshal(value, &list) == nil {

@@ -1,5 +1,5 @@
-// Package secretfile reads files with secrets that no other user can read: tokens, headers, keys.
-// Errors name the file and the line, and quote nothing.
+// Package secretfile reads files with secrets (tokens, headers, keys) that no other user can read.
+// Errors name the file and the line, and never quote content.
 package secretfile
 
 import (
@@ -15,19 +15,19 @@ import (
 	"syscall"
 )
 
-// Closed are the modes that a file of secrets does not have.
+// Closed are the mode bits that a file of secrets must not have.
 const Closed fs.FileMode = 0o077
 
-// credentialClosed are those of a credential: it is in a folder that is closed to others, and may let
-// its group read, as an access control list for the service's user shows like that.
+// credentialClosed are the mode bits that a credential must not have. Its folder is closed to others, and
+// an access control list for the service's user shows up as group read permission, so that is allowed.
 const credentialClosed fs.FileMode = 0o037
 
-// MaxKeys bounds a file of keys, in bytes.
+// MaxKeys bounds the size of a file of keys, in bytes.
 const MaxKeys = 64 << 10
 
-// Read reads the first bytes of a file, at most limit, that has none of the modes closed, of the user or root.
+// Read reads at most limit bytes of a file that belongs to the user or root and has none of the closed mode bits.
 func Read(path string, limit int64, closed fs.FileMode) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe must not keep the agent
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe must not block the agent
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +46,7 @@ func Read(path string, limit int64, closed fs.FileMode) ([]byte, error) {
 	return data, nil
 }
 
-// check says why a file cannot hold a secret of the user.
+// check says why a file cannot hold the user's secret.
 func check(info fs.FileInfo, user int, closed fs.FileMode) error {
 	if !info.Mode().IsRegular() {
 		return errors.New("is not a file")
@@ -60,12 +60,12 @@ func check(info fs.FileInfo, user int, closed fs.FileMode) error {
 	return nil
 }
 
-// Key is a key that is known by an ID.
+// Key is a key identified by an ID.
 type Key interface{ ID() string }
 
-// Keys reads the keys of a file, or without one of the systemd credential of this name, none if there is no such
-// credential. A file has one key per line, newest first: 32 random bytes in base64, as "openssl rand -base64 32" makes
-// them. Empty lines, and those that begin with #, do not count.
+// Keys reads the keys of a file. Without a file it reads the systemd credential of this name, and returns
+// none if there is no such credential. A file has one key per line, newest first: 32 random bytes in
+// base64, as "openssl rand -base64 32" makes them. Empty lines and lines that begin with # are ignored.
 func Keys[K Key](path, credential string, make func(secret []byte) (K, error)) ([]K, error) {
 	closed := Closed
 	if dir := os.Getenv("CREDENTIALS_DIRECTORY"); path == "" && dir != "" {

@@ -42,7 +42,7 @@ type channel struct {
 	mu   *sync.Mutex
 	// within is how long the other end may take for a message; 0: no limit.
 	within time.Duration
-	// gone is called when a message could not be sent; nil: not.
+	// gone is called when a message could not be sent; nil means no call.
 	gone func()
 }
 
@@ -80,13 +80,13 @@ func (c channel) message(piece []byte) error {
 	return errors.Join(err, w.Close())
 }
 
-// Exit is the end of a command with another code than 0.
+// Exit is a command's end with a code other than 0.
 type Exit struct{ Code int }
 
 // Error implements error.
 func (e Exit) Error() string { return fmt.Sprintf("the command ended with code %d", e.Code) }
 
-// ExitStatus is the code.
+// ExitStatus returns the code.
 func (e Exit) ExitStatus() int { return e.Code }
 
 // encodeEnd says how a command ended.
@@ -112,7 +112,7 @@ func encodeEnd(err error) []byte {
 	return text
 }
 
-// decodeEnd is the other way.
+// decodeEnd is the inverse of encodeEnd.
 func decodeEnd(text []byte) error {
 	var end metav1.Status
 	if err := json.Unmarshal(text, &end); err != nil {

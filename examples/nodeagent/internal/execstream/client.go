@@ -13,8 +13,8 @@ import (
 )
 
 // Run is the client's end: it carries streams until the command ends, and closes the connection. An
-// [Exit] is the command's; any other error says that it did not run, or that its end is not known. Stdin may still
-// be read from when it returns.
+// [Exit] is the command's; any other error says that the command did not run, or that its end is
+// not known. Stdin may still be read from when Run returns.
 func Run(ctx context.Context, conn *websocket.Conn, s cri.Streams) error {
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
@@ -25,7 +25,7 @@ func Run(ctx context.Context, conn *websocket.Conn, s cri.Streams) error {
 	defer sizing.Wait()
 	defer close(done)
 	if s.Stdin != nil {
-		go send(conn, &mu, s.Stdin) // reading may go on, as of a terminal
+		go send(conn, &mu, s.Stdin) // reading may continue after Run returns, as of a terminal
 	}
 	if s.Resize != nil {
 		sizing.Go(func() { sendSizes(conn, &mu, s.Resize, done) })
@@ -50,7 +50,7 @@ func Run(ctx context.Context, conn *websocket.Conn, s cri.Streams) error {
 	}
 }
 
-// deliver writes output where it belongs.
+// deliver writes output to the stream of its channel.
 func deliver(s cri.Streams, message []byte) error {
 	to := map[byte]io.Writer{stdout: s.Stdout, stderr: s.Stderr}[message[0]]
 	if to == nil {
@@ -60,9 +60,9 @@ func deliver(s cri.Streams, message []byte) error {
 	return err
 }
 
-// send carries stdin and its end.
+// send sends stdin and its end.
 func send(conn *websocket.Conn, mu *sync.Mutex, from io.Reader) {
-	if _, err := io.Copy(channel{id: stdin, conn: conn, mu: mu}, from); err == nil { // Run learns of the connection's end by reading
+	if _, err := io.Copy(channel{id: stdin, conn: conn, mu: mu}, from); err == nil { // Run notices the connection's end by reading
 		_ = channel{id: closed, conn: conn, mu: mu}.message([]byte{stdin})
 	}
 }

@@ -9,6 +9,6 @@
 //	stderr ◄────────────────── channel 2 ◄── Stderr
 //	exit code ◄─────────────── channel 3 ◄── a v1.Status, once, last
 //
-// A command whose client goes is killed. A client that does not read holds up its own command alone,
-// and counts as gone after 4 h.
+// A command whose client disconnects is killed. A client that does not read delays only its own
+// command, and counts as gone after 4 h.
 package execstream

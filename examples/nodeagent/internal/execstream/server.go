@@ -14,21 +14,21 @@ import (
 	"github.com/podwright/podwright/runtime/cri"
 )
 
-// pingPeriod is how often the server looks whether its client is there, also while the command does not read.
+// pingPeriod is how often the server checks that its client is there, even while the command does not read.
 const pingPeriod = 5 * time.Second
 
-// lastWords is how long a client may take for the end.
+// lastWords is how long a client may take to read the end.
 const lastWords = 2 * time.Second
 
-// unread is how long a client may leave what a command says unread, because of a pause for example, before it counts
-// as gone.
+// unread is how long a client may leave a command's output unread, because of a pause for example,
+// before it counts as gone.
 const unread = 4 * time.Hour
 
 // Wants is what the client asked for.
 type Wants struct{ Stdin, TTY bool }
 
-// Serve runs a command for the client and closes the connection. It returns when the command and all
-// it started here have ended.
+// Serve runs a command for the client and closes the connection. It returns once the command and
+// every goroutine it started have ended.
 func Serve(ctx context.Context, conn *websocket.Conn, wants Wants, run func(ctx context.Context, s cri.Streams) error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -52,10 +52,10 @@ func Serve(ctx context.Context, conn *websocket.Conn, wants Wants, run func(ctx 
 		cancel() // the client is gone
 	})
 	helpers.Go(func() { ping(ctx, conn, cancel) })
-	// At the end of ctx a write that the client does not read ends soon, so that the command's end can.
+	// Once ctx ends, a write that the client does not read fails soon, so that the command can end.
 	defer context.AfterFunc(ctx, func() { _ = conn.NetConn().SetWriteDeadline(time.Now().Add(lastWords)) })()
 	end := run(ctx, streams)
-	_ = input.CloseWithError(io.ErrClosedPipe) // lets go of a write that the command did not read
+	_ = input.CloseWithError(io.ErrClosedPipe) // releases a write that the command did not read
 	_, _ = channel{id: status, conn: conn, mu: &mu, within: lastWords}.Write(encodeEnd(end))
 	_ = conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseNormalClosure, ""), time.Now().Add(lastWords))
 	cancel()
@@ -63,7 +63,7 @@ func Serve(ctx context.Context, conn *websocket.Conn, wants Wants, run func(ctx 
 	helpers.Wait()
 }
 
-// receive hands on what the client sends until the connection or ctx ends.
+// receive passes on what the client sends until the connection or ctx ends.
 func receive(ctx context.Context, conn *websocket.Conn, feed *io.PipeWriter, sizes chan<- cri.TerminalSize, wants Wants) {
 	defer close(sizes)
 	defer feed.Close()
@@ -78,7 +78,7 @@ func receive(ctx context.Context, conn *websocket.Conn, feed *io.PipeWriter, siz
 		switch id, content := message[0], message[1:]; id {
 		case stdin:
 			if wants.Stdin {
-				_, _ = feed.Write(content) // a command that reads no more loses it
+				_, _ = feed.Write(content) // lost if the command no longer reads
 			}
 		case closed:
 			if bytes.Equal(content, []byte{stdin}) {
@@ -98,7 +98,7 @@ func receive(ctx context.Context, conn *websocket.Conn, feed *io.PipeWriter, siz
 	}
 }
 
-// ping ends ctx when the client is gone. A client that only does not read is there.
+// ping ends ctx when the client is gone. A client that merely does not read still counts as present.
 func ping(ctx context.Context, conn *websocket.Conn, gone context.CancelFunc) {
 	tick := time.NewTicker(pingPeriod)
 	defer tick.Stop()
