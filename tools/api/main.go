@@ -1,10 +1,10 @@
-// Command api writes the exported API of every public package to api/PACKAGE.txt,
-// one line per name, field and method, or compares it with what is there.
+// Command api writes the exported API of every public package to api/PACKAGE.txt, one line per
+// name, field and method, or compares it with the existing files.
 //
 //	api -root DIR          write the files
 //	api -root DIR -check   exit 1 and say what differs
 //
-// A change of the API thereby shows in the diff of the change that makes it.
+// Every change of the API thereby shows up in a diff.
 package main
 
 import (
@@ -43,7 +43,7 @@ func main() {
 	}
 }
 
-// listed is what the go command says about a package.
+// listed is what the go command reports about a package.
 type listed struct {
 	ImportPath string
 	Name       string
@@ -76,7 +76,7 @@ func describeAll(root string) (map[string]string, error) {
 			return nil, err
 		}
 		for name, text := range files {
-			if module != "." && name != module+".txt" { // the module's root is beside its folder
+			if module != "." && name != module+".txt" { // the module's root package is named after its folder
 				name = module + "/" + name
 			}
 			all[name] = text
@@ -118,8 +118,8 @@ func describe(root string) (map[string]string, error) {
 	return files, nil
 }
 
-// fileName names the file of a package: its path within the module, and the
-// package's name for the module's root.
+// fileName names the file of a package: its path within the module, or the package's name for the
+// module's root.
 func fileName(p listed) string {
 	inner := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, p.Module.Path), "/")
 	if inner == "" {
@@ -150,7 +150,7 @@ func list(root string) ([]listed, error) {
 	}
 }
 
-// write makes dir hold exactly the files.
+// write makes dir contain exactly the files.
 func write(dir string, files map[string]string) error {
 	old, err := read(dir)
 	if err != nil {

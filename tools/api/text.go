@@ -32,8 +32,7 @@ func (d *description) add(format string, args ...any) {
 	d.lines = append(d.lines, fmt.Sprintf(format, args...))
 }
 
-// qualifier names another package: by its path where it is ours, so that a type
-// of an internal package shows as one.
+// qualifier names another package: ours by its path, so that internal types are recognizable.
 func (d *description) qualifier(p *types.Package) string {
 	if p == d.pkg {
 		return ""
@@ -56,15 +55,15 @@ func (d *description) object(o types.Object) {
 	}
 }
 
-// signature is the parameters and results of a function: without the names of
-// parameters, which are no part of the contract.
+// signature returns the parameters and results of a function, without the names of parameters,
+// which are not part of the contract.
 func (d *description) signature(f *types.Func) string {
 	s := f.Type().(*types.Signature)
 	bare := types.NewSignatureType(nil, nil, typeParams(s.TypeParams()), unnamed(s.Params()), unnamed(s.Results()), s.Variadic())
 	return strings.TrimPrefix(d.typ(bare), "func")
 }
 
-// typeParams copies type parameters: one belongs to a single signature.
+// typeParams copies type parameters: each belongs to a single signature.
 func typeParams(list *types.TypeParamList) []*types.TypeParam {
 	var out []*types.TypeParam
 	for p := range list.TypeParams() {
@@ -85,7 +84,7 @@ func (d *description) typeName(o *types.TypeName) {
 	named, ok := types.Unalias(o.Type()).(*types.Named)
 	if o.IsAlias() {
 		d.add("type %s = %s", o.Name(), d.typ(types.Unalias(o.Type())))
-		// Users read an internal type only here.
+		// Users see an internal type only here.
 		if !ok || !strings.Contains(named.Obj().Pkg().Path()+"/", "/internal/") {
 			return
 		}
@@ -122,7 +121,7 @@ func (d *description) parameters(named *types.Named) string {
 	return "[" + strings.Join(parts, ", ") + "]"
 }
 
-// fields lists exported fields, and those an unexported embedded struct adds.
+// fields lists exported fields, and those that an unexported embedded struct adds.
 func (d *description) fields(name string, s *types.Struct) {
 	for f := range s.Fields() {
 		switch {
@@ -138,9 +137,8 @@ func (d *description) fields(name string, s *types.Struct) {
 	}
 }
 
-// methods lists the methods of a type, and those an unexported embedded field
-// adds: the methods of an exported one follow from the line that says it is
-// embedded.
+// methods lists the methods of a type, and those that an unexported embedded field adds. The
+// methods of an exported embedded field follow from the line that says it is embedded.
 func (d *description) methods(name string, named *types.Named) {
 	values := types.NewMethodSet(named)
 	set := types.NewMethodSet(types.NewPointer(named))

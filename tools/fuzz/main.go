@@ -1,12 +1,11 @@
-// Command fuzz runs every fuzz target of the repository for a while, as `make fuzz`,
-// `make test` and `make marathon` do:
+// Command fuzz runs every fuzz target of the repository for a limited time, as `make fuzz`, `make
+// test` and `make marathon` do:
 //
 //	fuzz [-root DIR] [-time 10s] [-jobs N] [-run REGEXP] [-list]
 //
-// It finds the targets itself, in every module, so that none can be forgotten. A target
-// that fails, that does not build or that tried no input makes it exit 1. What failed is
-// in testdata/fuzz of its package, where every later run of the tests repeats it: commit
-// that file with the repair.
+// It finds the targets in every module, so that none can be forgotten. It exits 1 if a target
+// fails, does not build or tried no input. The failing input is written to testdata/fuzz of its
+// package, where every later test run repeats it: commit that file with the fix.
 package main
 
 import (

@@ -14,11 +14,11 @@ import (
 	"time"
 )
 
-// result is what became of a target.
+// result is the outcome of a target.
 type result struct {
 	// tried counts the inputs, interesting those that reached new code.
 	tried, interesting int
-	// failed says why, "" if it passed.
+	// failed says why it failed, "" if it passed.
 	failed string
 }
 
@@ -27,11 +27,11 @@ type runner struct {
 	length time.Duration
 	work   string
 	out    io.Writer
-	mu     sync.Mutex // orders the lines
+	mu     sync.Mutex // guards the order of output lines
 }
 
-// all builds the test program of each package and runs the targets, jobs at a time. Each
-// has one worker.
+// all builds the test program of each package and runs the targets, jobs at a time. Each target has
+// one worker.
 func (r *runner) all(targets []target, jobs int) map[target]result {
 	results := map[target]result{}
 	slots := make(chan struct{}, max(jobs, 1))
@@ -40,7 +40,7 @@ func (r *runner) all(targets []target, jobs int) map[target]result {
 	var buildErr error
 	for i, t := range targets {
 		if i == 0 || t.shown != targets[i-1].shown {
-			// The go command uses every CPU by itself, and the targets before are still running.
+			// Not in parallel: the go command uses every CPU, and earlier targets are still running.
 			program, buildErr = r.build(t, i)
 		}
 		if buildErr != nil {
@@ -69,8 +69,8 @@ func (r *runner) note(results map[target]result, t target, got result) {
 	fmt.Fprintf(r.out, "pass  %s: %d inputs, %d of them new\n", t, got.tried, got.interesting)
 }
 
-// build makes the test program of a target's package: with -fuzz the go command builds it
-// so that it sees which code an input reaches.
+// build builds the test program of a target's package: with -fuzz, the go command instruments it to
+// see which code an input reaches.
 func (r *runner) build(t target, n int) (string, error) {
 	program := filepath.Join(r.work, strconv.Itoa(n)+".test")
 	c := exec.Command("go", "test", "-c", "-fuzz", ".", "-o", program, t.pkg)
@@ -81,14 +81,14 @@ func (r *runner) build(t target, n int) (string, error) {
 	return program, nil
 }
 
-// run runs one target. New inputs are kept in the go command's cache, as by go test.
+// run runs one target. New inputs are kept in the go command's cache, as with go test.
 func (r *runner) run(t target, program string) result {
 	cache, err := exec.Command("go", "env", "GOCACHE").Output()
 	if err != nil {
 		return result{failed: err.Error()}
 	}
 	c := exec.Command(program, "-test.run=^$", "-test.fuzz=^"+t.name+"$", "-test.fuzztime="+r.length.String(), "-test.parallel=1",
-		"-test.timeout=0", // By default an input that reaches new code may be shortened for a minute.
+		"-test.timeout=0", // next flag: by default an input that reaches new code may be minimized for a minute
 		"-test.fuzzminimizetime=100x", "-test.fuzzcachedir="+filepath.Join(strings.TrimSpace(string(cache)), "fuzz", "github.com/podwright/podwright", t.shown))
 	c.Dir = filepath.Join(t.module, t.pkg)
 	output, err := c.CombinedOutput()
@@ -100,23 +100,23 @@ func (r *runner) run(t target, program string) result {
 	return got
 }
 
-// kept is the line that names the file with the input that failed.
+// kept matches the line that names the file with the failing input.
 var kept = regexp.MustCompile(`(?m)Failing input written to (\S+)$`)
 
-// progress is the line in which a target says how far it is.
+// progress matches the line in which a target reports its progress.
 var progress = regexp.MustCompile(`(?m)^fuzz: elapsed: .*execs: (\d+) .*new interesting: (\d+) `)
 
-// baseline is the line in which a target says how many of the inputs it keeps it has tried: on a
+// baseline matches the line in which a target says how many of its kept inputs it has tried: on a
 // busy machine it may get no further.
 var baseline = regexp.MustCompile(`(?m)^fuzz: elapsed: .*gathering baseline coverage: (\d+)/`)
 
-// deadline is how a target fails whose time ran out at a bad moment: the fuzzing engine of Go
-// takes the end of its own time for a failure of the target. It names no input, since none
+// deadline matches the failure of a target whose time ran out at a bad moment: Go's fuzzing engine
+// then reports the end of its own time as a failure of the target. It names no input, because none
 // failed.
 var deadline = regexp.MustCompile(`(?m)^--- FAIL: \S+ \([0-9.]+s\)\n\s+context deadline exceeded\nFAIL$`)
 
-// judge reads the output of a target's program. One that tried nothing has not passed: the
-// program says so and succeeds if there is no such target.
+// judge reads the output of a target's program. A target that tried nothing has not passed: the
+// program also succeeds if the target does not exist.
 func judge(output []byte, err error) result {
 	if err != nil && (kept.Match(output) || !deadline.Match(output)) {
 		return result{failed: fmt.Sprintf("%v\n%s", err, bytes.TrimSpace(output))}
@@ -136,8 +136,8 @@ func judge(output []byte, err error) result {
 	return got
 }
 
-// print writes the last line and reports whether every target passed. One without a result
-// has not.
+// print writes the last line and reports whether every target passed. A target without a result has
+// not passed.
 func print(out io.Writer, targets []target, results map[target]result) bool {
 	passed := 0
 	for _, t := range targets {

@@ -16,7 +16,7 @@ import (
 
 // target is one fuzz function.
 type target struct {
-	// module is the folder of its go.mod, pkg that of the package below the module.
+	// module is the folder of its go.mod, pkg the package's folder below the module.
 	module, pkg string
 	// shown is the package's folder below the root.
 	shown, name string
@@ -50,13 +50,13 @@ func find(root string) ([]target, error) {
 	return found, err
 }
 
-// ignored are the folders that the go command ignores, too.
+// ignored reports folders that the go command ignores too.
 func ignored(name string) bool {
 	return name == "testdata" || name == "vendor" || name[0] == '.' || name[0] == '_'
 }
 
-// targetsOf lists the fuzz functions of a file. One behind a build constraint would be
-// left out of the run without a word, so it is an error.
+// targetsOf lists the fuzz functions of a file. One behind a build constraint would be skipped
+// silently, so it is an error.
 func targetsOf(path string) ([]string, error) {
 	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments|parser.SkipObjectResolution)
 	if err != nil {
@@ -88,7 +88,7 @@ func takesF(params []*ast.Field) bool {
 	return ok && selector.Sel.Name == "F"
 }
 
-// constrained reports a build constraint that not every Linux fulfils.
+// constrained reports a build constraint that not every Linux satisfies.
 func constrained(file *ast.File) bool {
 	for _, group := range file.Comments {
 		for _, c := range group.List {
@@ -100,7 +100,7 @@ func constrained(file *ast.File) bool {
 	return false
 }
 
-// place tells the module of a folder.
+// place finds the module of a folder.
 func place(root, dir string) (target, error) {
 	for module := dir; ; module = filepath.Dir(module) {
 		if _, err := os.Stat(filepath.Join(module, "go.mod")); err == nil {

@@ -1,12 +1,12 @@
-// Command metrics writes docs/metrics.md, the table of every metric, from the source, or
-// compares it with what is there.
+// Command metrics writes docs/metrics.md, the table of every metric, from the source, or compares
+// it with the existing page.
 //
 //	metrics -root DIR          write the page
-//	metrics -root DIR -check   exit 1 if the page is not what the source says
+//	metrics -root DIR -check   exit 1 if the page does not match the source
 //
-// It reads the calls that make instruments (package internal/instrument). Their names,
-// descriptions and labels are literals, so nothing has to run for that. That values have
-// exactly the labels declared there is for the meter of instrumenttest, which panics otherwise.
+// It reads the calls that make instruments (package internal/instrument). Their names, descriptions
+// and labels are literals, so nothing has to run. The meter of instrumenttest checks that values
+// have exactly the labels declared there, and panics otherwise.
 package main
 
 import (
@@ -34,7 +34,7 @@ func run(root string, check bool) error {
 	}
 	file, text := filepath.Join(root, "docs", "metrics.md"), page(found)
 	if !check {
-		return os.WriteFile(file, []byte(text), 0o644) //nolint:gosec // a page for all
+		return os.WriteFile(file, []byte(text), 0o644) //nolint:gosec // a public page
 	}
 	there, err := os.ReadFile(file)
 	if err != nil {

@@ -24,7 +24,7 @@ Beside these, the pages ` + "`/metrics/cadvisor` and `/metrics/resource`" + ` of
 [examples/nodeagent/observability](../examples/nodeagent/observability/README.md) has alerts and a dashboard, and shows pods under the names of kube-state-metrics.
 `
 
-// page is docs/metrics.md.
+// page returns the content of docs/metrics.md.
 func page(all []made) string {
 	var b strings.Builder
 	b.WriteString(head)
@@ -40,10 +40,10 @@ func page(all []made) string {
 	return b.String()
 }
 
-// kubelet reports whether a name is the kubelet's: Podwright's own say so.
+// kubelet reports whether a name is the kubelet's. Podwright's own have a prefix.
 func (m made) kubelet() bool { return !strings.HasPrefix(m.name, "podwright_") }
 
-// kind is the type and the unit.
+// kind returns the type and the unit.
 func (m made) kind() string {
 	kind := kinds()[m.method]
 	name := strings.TrimSuffix(m.name, "_total")

@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// instrumentPackage makes the instruments.
+// instrumentPackage is the package that makes the instruments.
 const instrumentPackage = "github.com/podwright/podwright/internal/instrument"
 
 // made is an instrument that the source makes.
@@ -27,14 +27,14 @@ type made struct {
 	dir string
 }
 
-// label is a label; no values: an open set.
+// label is a label; no values means an open set.
 type label struct {
 	key    string
 	values []string
 	open   bool // there may be others
 }
 
-// kinds is what each method of a set makes, as Prometheus calls it.
+// kinds maps each method of a set to what it makes, in Prometheus' terms.
 func kinds() map[string]string {
 	return map[string]string{
 		"Counter": "counter", "SecondsCounter": "counter", "ReadCounter": "counter",
@@ -43,8 +43,8 @@ func kinds() map[string]string {
 	}
 }
 
-// read returns every instrument below root, in the order of their names, or all that cannot be
-// read.
+// read returns every instrument below root, in the order of their names, or everything that cannot
+// be read.
 func read(root string) ([]made, error) {
 	var all []made
 	var problems []error
@@ -122,7 +122,7 @@ func readFile(path string) (all []made, err error) {
 	return all, errors.Join(problems...)
 }
 
-// sharedOptions are the variables of a function that hold an option for several instruments.
+// sharedOptions returns the variables of a function that hold an option for several instruments.
 func sharedOptions(f *ast.FuncDecl) map[string]*ast.CallExpr {
 	options := map[string]*ast.CallExpr{}
 	ast.Inspect(f, func(n ast.Node) bool {
@@ -142,7 +142,7 @@ func sharedOptions(f *ast.FuncDecl) map[string]*ast.CallExpr {
 	return options
 }
 
-// optionKind is By, From or Buckets if a call is instrument.By, instrument.From or instrument.Buckets.
+// optionKind is By, From or Buckets if call is instrument.By, instrument.From or instrument.Buckets.
 func optionKind(call *ast.CallExpr) string {
 	s, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok {
@@ -158,7 +158,7 @@ func optionKind(call *ast.CallExpr) string {
 	return ""
 }
 
-// setCall returns a call of a method that makes an instrument. Sets are called set.
+// setCall returns a call of a method that makes an instrument. Variables that hold a set must be called set.
 func setCall(n ast.Node) (call *ast.CallExpr, method string) {
 	call, ok := n.(*ast.CallExpr)
 	if !ok {
@@ -217,7 +217,7 @@ func instrument(call *ast.CallExpr, method string, shared map[string]*ast.CallEx
 	return m, nil
 }
 
-// take adds what an option says.
+// take adds what an option specifies.
 func (m *made) take(option *ast.CallExpr) error {
 	var all []string
 	for _, arg := range option.Args {
@@ -235,7 +235,7 @@ func (m *made) take(option *ast.CallExpr) error {
 	return nil
 }
 
-// text is the value of a literal.
+// text returns the value of a literal.
 func text(e ast.Expr) (string, error) {
 	literal, ok := e.(*ast.BasicLit)
 	if !ok {

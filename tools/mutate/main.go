@@ -2,17 +2,15 @@
 //
 //	mutate [-root DIR] [-package DIR] [-tests STEPS] [-jobs N] [-list] [-v]
 //
-// It changes one thing at a time in every function of a package: turns a
-// comparison round or moves its bound, swaps && and ||, negates a condition, loses
-// a "!", drops a statement, turns true and false round. A mutant is killed if a test
-// fails or does not end. To be quick it builds the tests once, with all mutants
-// in the code and an environment variable that says which one is on; the checkout
-// itself is not touched.
+// It changes one thing at a time in every function of a package: it inverts a comparison or moves
+// its bound, swaps && and ||, negates a condition, removes a "!", drops a statement, swaps true and
+// false. A mutant is killed if a test fails or does not end. For speed, the tests are built once,
+// with all mutants in the code and an environment variable that selects the active one; the
+// checkout itself is not changed.
 //
-// Survivors are listed with the explanation found in testdata/mutants.txt of the
-// package (lines of "file:function: change # why it changes nothing that
-// counts"). It exits 1 if less than -score percent are killed or a survivor is not
-// explained.
+// Survivors are listed with their explanation from testdata/mutants.txt of the package (lines of
+// "file:function: change # why it changes nothing that matters"). It exits 1 if less than -score
+// percent are killed or a survivor is not explained.
 package main
 
 import (
@@ -34,8 +32,8 @@ import (
 	"time"
 )
 
-// defaultTests are the quickest first. The first step leaves out by name what the second runs,
-// so that every test of the package runs, whatever it is called.
+// defaultTests runs the quickest tests first. The first step skips by name what the second runs, so
+// that every test of the package runs, whatever it is called.
 const defaultTests = "./podworkers/internal/machine,-test.skip=Explore|Walk " +
 	"./podworkers/internal/machine,-test.run=Explore|Walk,-explore.depth=4,-explore.one=6,-walk.steps=200000 " +
 	"./podworkers"
@@ -207,7 +205,7 @@ func hunt(ctx context.Context, c config, steps []step, mutants []mutant) []mutan
 	return survivors
 }
 
-// try runs the steps with one mutant on, 0 for none. The error says what failed.
+// try runs the steps with one mutant active, 0 for none. The error says what failed.
 func try(ctx context.Context, c config, steps []step, id int) error {
 	for _, s := range steps {
 		if err := s.run(ctx, c.limit, id); err != nil {
@@ -230,7 +228,7 @@ func (s step) run(ctx context.Context, limit time.Duration, id int) error {
 	return nil
 }
 
-// readExplained reads which survivors are known, and why they do not count.
+// readExplained reads which survivors are known, and why they do not matter.
 func readExplained(path string) (map[string]string, error) {
 	explained := map[string]string{}
 	f, err := os.Open(path)

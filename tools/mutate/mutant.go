@@ -11,14 +11,14 @@ import (
 	"strconv"
 )
 
-// mutant is one change, switched on by its number.
+// mutant is one change, activated by its number.
 type mutant struct {
 	id       int
 	file     string
 	function string
 	line     int
 	change   string
-	nth      int // of the same changes in the same function
+	nth      int // among the same changes in the same function
 }
 
 // where names the mutant in the output.
@@ -26,7 +26,7 @@ func (m mutant) where() string {
 	return fmt.Sprintf("%s:%d %s: %s", filepath.Base(m.file), m.line, m.function, m.label())
 }
 
-// name names the mutant so that it survives moved lines.
+// name names the mutant in a way that survives moved lines.
 func (m mutant) name() string {
 	return fmt.Sprintf("%s:%s: %s", filepath.Base(m.file), m.function, m.label())
 }
@@ -38,7 +38,7 @@ func (m mutant) label() string {
 	return fmt.Sprintf("%s (%d)", m.change, m.nth+1)
 }
 
-// switchboard is the file added to the package: what the changed code calls.
+// switchboard is the file added to the package: the functions that the changed code calls.
 const switchboard = `package %s
 
 import (
@@ -89,7 +89,7 @@ func (g *generator) rewrite(file string) (pkg string, source []byte, err error) 
 	return tree.Name.Name, b.Bytes(), err
 }
 
-// describes reports whether a function only makes text.
+// describes reports whether a function only produces text.
 func describes(f *ast.FuncDecl) bool {
 	switch f.Name.Name {
 	case "String", "Symbol", "method":
@@ -129,7 +129,7 @@ func (g *generator) list(stmts []ast.Stmt) {
 	}
 }
 
-// droppable reports whether a statement is there for its effect only.
+// droppable reports whether a statement is there only for its effect.
 func droppable(s ast.Stmt) bool {
 	switch s := s.(type) {
 	case *ast.ExprStmt, *ast.IncDecStmt:
@@ -158,7 +158,7 @@ func (g *generator) stmt(s ast.Stmt) {
 	case *ast.SwitchStmt:
 		g.stmt(s.Init)
 		for _, c := range s.Body.List {
-			clause := c.(*ast.CaseClause) //nolint:forcetypeassert // nothing else is there
+			clause := c.(*ast.CaseClause) //nolint:forcetypeassert // there are no other statements
 			if s.Tag == nil {
 				for i := range clause.List {
 					g.condition(&clause.List[i])
@@ -179,7 +179,7 @@ func (g *generator) stmt(s ast.Stmt) {
 	}
 }
 
-// turned is what an operator is replaced by.
+// turned maps an operator to its replacements.
 var turned = map[token.Token][]token.Token{
 	token.EQL: {token.NEQ}, token.NEQ: {token.EQL},
 	token.LSS: {token.LEQ, token.GEQ}, token.LEQ: {token.LSS, token.GTR},
@@ -187,8 +187,8 @@ var turned = map[token.Token][]token.Token{
 	token.LAND: {token.LOR}, token.LOR: {token.LAND},
 }
 
-// condition changes an expression that decides something; it is also negated as
-// a whole, unless another change comes to the same.
+// condition mutates an expression that decides something; it is also negated as a whole, unless
+// another mutant is equivalent.
 func (g *generator) condition(e *ast.Expr) {
 	text, at := g.text(*e), (*e).Pos()
 	same := false
@@ -253,7 +253,7 @@ func call(name string, args ...ast.Expr) *ast.CallExpr {
 	return &ast.CallExpr{Fun: ast.NewIdent(name), Args: args}
 }
 
-// choose is a while the mutant is off, and b while it is on. Only one of them is evaluated.
+// choose evaluates to a while the mutant is off, and to b while it is on. Only one of them is evaluated.
 func choose(id, a, b ast.Expr) ast.Expr {
 	return call("mutantChoose", id, lazy(a), lazy(b))
 }
@@ -265,7 +265,7 @@ func lazy(e ast.Expr) ast.Expr {
 	}
 }
 
-// text is the source of a node, on one line and not too long.
+// text returns the source of a node, on one line and not too long.
 func (g *generator) text(n ast.Node) string {
 	var b bytes.Buffer
 	if err := format.Node(&b, g.fset, n); err != nil {

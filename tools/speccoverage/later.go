@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// later returns the rules of the page that wait for a part the project does not
-// have, from docs/spec/later.txt: page, rule and reason, separated by tabs.
+// later returns the rules of the page that wait for a part which the project does not have, from
+// docs/spec/later.txt: page, rule and reason, separated by tabs.
 func (p page) later(root string) (map[string]bool, error) {
 	name := filepath.Join(root, "docs", "spec", "later.txt")
 	text, err := os.ReadFile(name)

@@ -2,12 +2,11 @@
 //
 //	speccoverage [-root DIR] [-missing] [FILE ...]
 //
-// A rule is named by a test if its name (U13, 6.4, CK3, "edge case 12") stands
-// in a _test.go file or in test data of the packages that own the
-// specification file; ranges such as U1-U4 name all they span. Naming is not
-// proving: the list finds forgotten rules, reviewers judge the tests. Rules in
-// docs/spec/later.txt wait for a part the project does not have. It exits 1
-// if a rule of one of the FILEs given on the command line is missing.
+// A rule is named by a test if its name (U13, 6.4, CK3, "edge case 12") appears in a _test.go file
+// or in test data of the packages that own the specification file; ranges such as U1-U4 name every
+// rule in them. Naming is not proving: the list finds forgotten rules, reviewers judge the tests.
+// Rules in docs/spec/later.txt wait for a part that the project does not have. It exits 1 if a rule
+// of one of the FILEs given on the command line is missing.
 package main
 
 import (
@@ -102,7 +101,7 @@ func (p page) named(root string, rules []string) (map[string]bool, error) {
 				return err
 			}
 			if d.IsDir() {
-				// The root's own tests only; rooms are listed by name.
+				// Only the root's own tests; rooms are listed by name.
 				if pkg == "." && path != filepath.Join(root, pkg) {
 					return filepath.SkipDir
 				}

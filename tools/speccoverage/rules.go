@@ -98,8 +98,8 @@ func findMentions(text string, rules []string) []string {
 	return out
 }
 
-// mentionsNumber reports whether text names a numbered rule: the number as a
-// word of its own, not a part of 16.4.1 or 116.4.
+// mentionsNumber reports whether text names a numbered rule: the number as a separate word, not as
+// part of 16.4.1 or 116.4.
 func mentionsNumber(text, rule string) bool {
 	for i := 0; ; {
 		j := strings.Index(text[i:], rule)

@@ -1,13 +1,12 @@
-// Command testsummary reads `go test -json` output on standard input and prints
-// a line per package, the full output of what failed, which runtimes passed the
-// conformance suite, and the counts.
+// Command testsummary reads `go test -json` output on standard input and prints a line per package,
+// the full output of failures, which runtimes passed the conformance suite, and the counts.
 //
 //	go test -json ./... | testsummary [-log FILE] [-rerun DIR [-- GO TEST FLAGS]]
 //
 // It exits 1 if anything failed, if a package did not build, or if no test ran.
 //
-// With -rerun, which only continuous integration gives, a failed test runs twice
-// more, alone; see rerun.go for what that may and may not excuse.
+// With -rerun, which only continuous integration uses, a failed test runs twice more, alone;
+// rerun.go says what that may and may not excuse.
 package main
 
 import (
@@ -17,7 +16,7 @@ import (
 	"os"
 )
 
-// module is cut from package names where only we read them.
+// module is removed from package names in output for us.
 const module = "github.com/podwright/podwright/"
 
 func main() {

@@ -19,13 +19,13 @@ const (
 // failure is a top-level test that failed.
 type failure struct {
 	pkg, test string
-	// on is the runtime it ran on, nil for a test without one.
+	// on is the runtime that it ran on, nil for a test without one.
 	on *runtimeRun
-	// output is that of the test and its subtests.
+	// output is the output of the test and its subtests.
 	output string
 }
 
-// logName is the file name of its output.
+// logName returns the name of the file for its output.
 func (f *failure) logName() string {
 	if f.on == nil {
 		return "flaky-" + f.test + ".log"
@@ -33,7 +33,7 @@ func (f *failure) logName() string {
 	return "flaky-" + f.test + "-" + strings.ReplaceAll(f.on.name, " ", "-") + ".log"
 }
 
-// name is how the summary calls the test.
+// name returns the test's name in the summary.
 func (f *failure) name() string {
 	if f.on == nil {
 		return f.pkg + " " + f.test
@@ -41,7 +41,7 @@ func (f *failure) name() string {
 	return f.pkg + " " + f.test + " on " + f.on.name
 }
 
-// fail notes a failed test under its top-level test: only that can run alone.
+// fail records a failed test under its top-level test: only that can run alone.
 func (s *summary) fail(pkg, test, output string) {
 	top, _, _ := strings.Cut(test, "/")
 	for _, f := range s.failures {
@@ -62,8 +62,8 @@ func (s *summary) failedIn(pkg string) bool {
 	return false
 }
 
-// marks are outputs after which a repetition would prove nothing: a race is there
-// whether or not it shows again, and a process that died left tests out.
+// marks are outputs after which a repetition would prove nothing: a race exists whether or not it
+// shows again, and a process that died skipped tests.
 var marks = []struct{ prefix, reason string }{
 	{"WARNING: DATA RACE", "data race"},
 	{"panic: ", "panic or timeout: the package's other tests did not run"},
@@ -73,7 +73,7 @@ var marks = []struct{ prefix, reason string }{
 	{"goleak: ", "goroutine leak"},
 }
 
-// watch notes outputs that forbid a repetition.
+// watch records outputs that forbid a repetition.
 func (s *summary) watch(e event) {
 	for _, m := range marks {
 		if strings.HasPrefix(e.Output, m.prefix) {
@@ -87,9 +87,9 @@ type tester interface {
 	run(f *failure) (passed bool, output string)
 }
 
-// rerun repeats the failed tests and reports whether the run may pass: at most
-// maxFlaky tests failed, nothing but tests failed, and each passes every one of
-// its further runs. The first failure's output stays in dir.
+// rerun repeats the failed tests and reports whether the run may pass: at most maxFlaky tests
+// failed, nothing but tests failed, and each passes all its further runs. The output of the first
+// failure stays in dir.
 func (s *summary) rerun(again tester, dir string) bool {
 	if reason := s.final(); reason != "" {
 		fmt.Fprintf(s.out, "no second run: %s\n", reason)
@@ -145,8 +145,8 @@ func (s *summary) final() string {
 	return ""
 }
 
-// programsVariable names the variable that internal/containerdtest reads: the folder
-// of the containerd to test on, empty for the machine's.
+// programsVariable names the variable that internal/containerdtest reads: the folder of the
+// containerd to test on, empty for the machine's.
 const programsVariable = "PODWRIGHT_CONTAINERD"
 
 // goTest runs tests with the go command.
@@ -167,7 +167,7 @@ func (g goTest) run(f *failure) (bool, string) {
 	return passed && err == nil, text
 }
 
-// moduleOf returns the folder of the module that holds a package.
+// moduleOf returns the folder of the module that contains a package.
 func moduleOf(pkg string) string {
 	inner, _, _ := strings.Cut(strings.TrimPrefix(pkg, module), "/")
 	if inner == "examples" || inner == "tools" || inner == "kube" {
@@ -176,8 +176,8 @@ func moduleOf(pkg string) string {
 	return "."
 }
 
-// verdict reads the events of one test's run: a test that did not run or was
-// skipped has not passed.
+// verdict reads the events of one test's run: a test that did not run or was skipped has not
+// passed.
 func verdict(events []byte, test string) (passed bool, text string) {
 	var b strings.Builder
 	for line := range bytes.Lines(events) {

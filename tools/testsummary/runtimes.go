@@ -8,17 +8,17 @@ import (
 	"text/tabwriter"
 )
 
-// runtimeRun is what the tests on one container runtime came to.
+// runtimeRun is the result of the tests on one container runtime.
 type runtimeRun struct {
 	name, programs          string
 	passed, failed, skipped int
-	// packages are the cases that passed, by package.
+	// packages counts the cases that passed, by package.
 	packages map[string]int
 	// reasons says why a test did not apply, by package and test.
 	reasons map[string]string
 }
 
-// last returns the runtime of the present events, nil for tests without one.
+// last returns the runtime of the current events, nil for tests without one.
 func (s *summary) last() *runtimeRun {
 	if len(s.runtimes) == 0 {
 		return nil
@@ -26,7 +26,7 @@ func (s *summary) last() *runtimeRun {
 	return s.runtimes[len(s.runtimes)-1]
 }
 
-// on is what a line about the present events says after the name of a test.
+// on is the text after the name of a test that says which runtime the current events are from.
 func (s *summary) on() string {
 	if r := s.last(); r != nil {
 		return " on " + r.name
@@ -34,10 +34,10 @@ func (s *summary) on() string {
 	return ""
 }
 
-// suiteKey tells a conformance run on one runtime from that on another.
+// suiteKey distinguishes the conformance runs on different runtimes.
 func (s *summary) suiteKey(pkg, test string) string { return pkg + " " + test + s.on() }
 
-// countOnRuntime adds a finished test, which wrote text, to its runtime.
+// countOnRuntime adds a finished test, with its output text, to its runtime.
 func (s *summary) countOnRuntime(e event, text string) {
 	r := s.last()
 	if r == nil {
@@ -62,7 +62,7 @@ func (s *summary) countOnRuntime(e event, text string) {
 	}
 }
 
-// skipReason returns what a skipped test said, without the place in its source.
+// skipReason returns the message of a skipped test, without its source location.
 func skipReason(text string) string {
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
@@ -77,8 +77,8 @@ func skipReason(text string) string {
 	return "no reason given"
 }
 
-// compareRuntimes prints what passed on each runtime, side by side, and what did
-// not apply, with the reason.
+// compareRuntimes prints what passed on each runtime, side by side, and what did not apply, with
+// the reason.
 func (s *summary) compareRuntimes() {
 	if len(s.runtimes) == 0 {
 		return
@@ -104,7 +104,7 @@ func (s *summary) compareRuntimes() {
 	row("passed", func(r *runtimeRun) any { return r.passed })
 	row("failed", func(r *runtimeRun) any { return r.failed })
 	row("not applicable", func(r *runtimeRun) any { return r.skipped })
-	// If the output is gone, there is no place to say so.
+	// If writing to the output fails, there is nowhere to report it.
 	_ = table.Flush()
 	for _, r := range s.runtimes {
 		for _, name := range slices.Sorted(maps.Keys(r.reasons)) {

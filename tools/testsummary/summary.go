@@ -21,9 +21,8 @@ type event struct {
 	// Code is the exit code in an "exit" event, which tools/ci/test.sh writes
 	// after each go test command.
 	Code int
-	// Runtime names the container runtime of all later events, and Programs is
-	// the folder of its programs, in a "runtime" event, which tools/ci/test.sh
-	// writes before it tests on one.
+	// Runtime names the container runtime of all later events, and Programs is the folder of its
+	// programs, in a "runtime" event, which tools/ci/test.sh writes before it tests on a runtime.
 	Runtime, Programs string
 }
 
@@ -41,8 +40,8 @@ type summary struct {
 	named, unnamed int
 	// suites are the runs of runtime/runtimetest: package and test -> cases.
 	suites map[string]*suite
-	// runtimes are the container runtimes the tests ran on, in order; the last
-	// one is that of the next event.
+	// runtimes are the container runtimes that the tests ran on, in order; the last one is the next
+	// event's.
 	runtimes []*runtimeRun
 	// explored are the results of the state machine's exploration.
 	explored []string
@@ -57,8 +56,7 @@ type suite struct {
 	ok              bool
 }
 
-// suiteMark is how the first case of the suite is called below the test that
-// runs it.
+// suiteMark is the name of the suite's first case, below the test that runs the suite.
 const suiteMark = "/runtime/version_names_the_runtime"
 
 func newSummary(out io.Writer) *summary {
@@ -73,7 +71,7 @@ func (s *summary) read(r io.Reader, log io.Writer) error {
 	for scanner.Scan() {
 		var e event
 		if err := json.Unmarshal(scanner.Bytes(), &e); err != nil {
-			// Not an event: the go command itself speaks.
+			// Not an event, but a message of the go command itself.
 			fmt.Fprintln(s.out, scanner.Text())
 			continue
 		}
@@ -140,8 +138,8 @@ func (s *summary) finish(e event, key string) {
 	s.countOnRuntime(e, text)
 }
 
-// finishPackage keeps a package's failure even if a later command passes it: the
-// unit tests and the containerd tests of a package are two runs.
+// finishPackage keeps a package's failure even if a later command passes it: the unit tests and the
+// containerd tests of a package are two runs.
 func (s *summary) finishPackage(e event, key string) {
 	if s.packages[e.Package] != "fail" {
 		s.packages[e.Package] = e.Action
@@ -159,7 +157,7 @@ func (s *summary) finishPackage(e event, key string) {
 	delete(s.output, key)
 }
 
-// count adds a finished test to the conformance run it is a case of.
+// count adds a finished test to the conformance run that it is a case of.
 func (s *summary) count(e event) {
 	if run := s.suites[s.suiteKey(e.Package, e.Test)]; run != nil {
 		run.ok = e.Action == "pass"
@@ -179,7 +177,7 @@ func (s *summary) count(e event) {
 	}
 }
 
-// print writes the closing lines and reports whether all is well.
+// print writes the closing lines and reports whether everything passed.
 func (s *summary) print() bool {
 	ok := s.failed == 0 && s.passed > 0 && s.unnamed == 0
 	for _, name := range slices.Sorted(maps.Keys(s.packages)) {

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// allowance is a line of allowed.txt: "ID DATE REASON", where DATE is the last day on which
-// the reason counts.
+// allowance is a line of allowed.txt: "ID DATE REASON", where DATE is the last day on which the
+// reason is valid.
 type allowance struct {
 	id, reason string
 	until      time.Time
 }
 
-// parseAllowed reads the list. Empty lines and those that begin with # say nothing.
+// parseAllowed parses the list. Empty lines and lines that begin with # are ignored.
 func parseAllowed(text string) ([]allowance, error) {
 	var list []allowance
 	for n, line := range strings.Split(text, "\n") {
@@ -35,8 +35,8 @@ func parseAllowed(text string) ([]allowance, error) {
 	return list, nil
 }
 
-// judge returns what is wrong: findings that are not explained, and explanations that have
-// expired or explain nothing.
+// judge returns what is wrong: findings without an explanation, and explanations that have expired
+// or explain nothing.
 func judge(found map[string]finding, allowed []allowance, now time.Time) []error {
 	var problems []error
 	explained := map[string]bool{}

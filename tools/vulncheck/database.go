@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// errNoAnswer: the server of the database does not answer: a machine without a way out is no vulnerability.
+// errNoAnswer says that the database's server does not answer: an offline machine is not a vulnerability.
 var errNoAnswer = errors.New("does not answer")
 
 // maxAge is how old a database may be. The Go project's changes every few days.
 const maxAge = 90 * 24 * time.Hour
 
-// available reports why a database cannot be asked.
+// available reports why a database cannot be used.
 func available(ctx context.Context, database string) error {
 	u, err := url.Parse(database)
 	if err != nil {
@@ -54,7 +54,7 @@ func answers(ctx context.Context, database string) error {
 	return nil
 }
 
-// tooOld reports a database that says little of today.
+// tooOld returns an error if a database is too old to be useful.
 func tooOld(modified, now time.Time) error {
 	if now.Sub(modified) <= maxAge {
 		return nil

@@ -12,11 +12,11 @@ import (
 	"golang.org/x/vuln/scan"
 )
 
-// finding is a vulnerability that code of ours can reach.
+// finding is a vulnerability that our code can reach.
 type finding struct {
 	module string
-	// dependency is the module it is in, with its version; fixed the version without it, "" if
-	// there is none.
+	// dependency is the module that has it, with its version; fixed is the version without it, ""
+	// if there is none.
 	dependency, fixed string
 	// by is a function of ours that reaches it.
 	by string
@@ -34,7 +34,7 @@ func (f finding) String() string {
 type report struct {
 	modified  time.Time
 	reachable map[string]finding
-	// others are vulnerabilities of required modules that no code reaches.
+	// others counts vulnerabilities of required modules that no code reaches.
 	others int
 }
 
@@ -52,7 +52,7 @@ func scanModule(ctx context.Context, dir, database string) (report, error) {
 	return read(&out)
 }
 
-// message is what we use of a message of govulncheck's stream.
+// message is the part that we use of a message in govulncheck's stream.
 type message struct {
 	Config *struct {
 		Modified time.Time `json:"db_last_modified"`
@@ -64,8 +64,8 @@ type message struct {
 	}
 }
 
-// read takes the findings out of the stream. A trace leads from the vulnerable function to
-// ours; one without a function says that a package or a module is used in a bad version.
+// read extracts the findings from the stream. A trace leads from the vulnerable function to ours;
+// one without a function says that a vulnerable version of a package or a module is used.
 func read(stream io.Reader) (report, error) {
 	r := report{reachable: map[string]finding{}}
 	others := map[string]bool{}

@@ -1,16 +1,16 @@
-// Command vulncheck looks for known vulnerabilities that the code of some modules can reach,
-// as `make vuln` does:
+// Command vulncheck looks for known vulnerabilities that the code of some modules can reach, as
+// `make vuln` does:
 //
 //	vulncheck [-root DIR] [-db URL] [-offline fail|pass] MODULE...
 //
 // It runs govulncheck, whose version tools/go.mod pins. The database is the Go project's at
 // https://vuln.go.dev, or the one that GOVULNDB names: a server, or a folder with the unpacked
-// https://vuln.go.dev/vulndb.zip, as file:///the/folder. One that is older than 90 days is
-// an error. So is a server that does not answer, unless -offline says to pass: then the
-// last line says that nothing was checked.
+// https://vuln.go.dev/vulndb.zip, as file:///the/folder. A database that is older than 90 days is
+// an error. So is a server that does not answer, unless -offline says to pass: then the last line
+// says that nothing was checked.
 //
-// Each finding is an error, unless allowed.txt beside this file explains it for a time. An
-// explanation that has expired, or that explains nothing any more, is an error.
+// Each finding is an error, unless allowed.txt next to this file explains it for a limited time. An
+// explanation that has expired, or no longer explains anything, is an error.
 package main
 
 import (
