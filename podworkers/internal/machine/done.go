@@ -158,12 +158,24 @@ func (m *Machine) failed(r *record, c *Call, result *Result) {
 // resync is the pause after a setup call that succeeded (C3).
 func (m *Machine) resync(r *record, result *Result) (*record, time.Duration, Why) {
 	if !result.Requeue || result.RetryAfter >= m.config.SyncFrequency {
-		return r, m.jittered(m.config.SyncFrequency), WhyResync
+		return r, m.regular(), WhyResync
 	}
 	if result.RetryAfter <= 0 { // otherwise the pod's calls could follow each other without a pause
 		return r, pastDelay, WhyRequeue
 	}
 	return r, result.RetryAfter, WhyRequeue
+}
+
+// regular is the pause before the next resync: with jitter, but on one of a few moments that all pods
+// share, so that an idle program wakes up for many pods at once.
+func (m *Machine) regular() time.Duration {
+	pause := m.jittered(m.config.SyncFrequency)
+	slot := max(m.config.SyncFrequency/resyncSlots, 1)
+	pause -= (m.now + pause) % slot
+	if pause < m.config.SyncFrequency {
+		pause += slot
+	}
+	return pause
 }
 
 // delay is the pause after an error (section 12, L5).

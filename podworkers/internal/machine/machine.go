@@ -47,6 +47,8 @@ const (
 	// pastDelay is that after an error that names a moment of the past again.
 	pastDelay    = time.Second
 	jitterFactor = 0.5
+	// resyncSlots is the number of moments within a SyncFrequency at which resyncs are due.
+	resyncSlots = 12
 )
 
 // Machine is the state: all records and what links them. It is not safe for

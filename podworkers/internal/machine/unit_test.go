@@ -253,6 +253,30 @@ func TestUnitBackOffDoubles(t *testing.T) {
 	}
 }
 
+// Section 12: resyncs keep the range of the jitter, and many pods share a moment.
+func TestUnitResyncsShareMoments(t *testing.T) {
+	for _, every := range []time.Duration{time.Minute, 10 * time.Minute, time.Second, 7, 1} {
+		config := defaultConfig()
+		config.SyncFrequency = every
+		m := New(config)
+		jitter := rand.New(rand.NewPCG(1, 2))
+		m.rand = jitter.Float64
+		moments := map[time.Duration]bool{}
+		for range 1000 {
+			m.now += time.Duration(jitter.Int64N(int64(every)))/100 + 1
+			pause := m.regular()
+			if pause < every || pause > every+every/2 {
+				t.Fatalf("%v from %v on, want [%v, %v)", pause, m.now, every, every+every/2)
+			}
+			moments[m.now+pause] = true
+		}
+		// The thousand pods came within about 5 periods, so their resyncs are within 6.
+		if got := len(moments); every > 12 && got > 7*resyncSlots {
+			t.Errorf("every %v: %d moments for a thousand resyncs", every, got)
+		}
+	}
+}
+
 // The number of failures stays at its limit instead of starting over.
 func TestUnitFailuresStayAtTheirLimit(t *testing.T) {
 	w := newWorld(defaultConfig(), "a")
