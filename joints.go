@@ -3,6 +3,7 @@ package podwright
 import (
 	"context"
 	"errors"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,9 +23,9 @@ import (
 // housekeeping lets the loop call the housekeeper, which is built after it.
 type housekeeping struct{ p *parts }
 
-func (h housekeeping) Housekeep(ctx context.Context, fence func(func())) error {
+func (h housekeeping) Housekeep(ctx context.Context, fence func(func())) (time.Duration, error) {
 	if h.p.recovery.Gate() != nil {
-		return nil // what a pass would take for left over may be remembered (CK9)
+		return 0, nil // what a pass would take for left over may be remembered (CK9)
 	}
 	return h.p.housekeeper.Housekeep(ctx, fence)
 }

@@ -21,6 +21,8 @@ import (
 const (
 	// defaultCollectPeriod is the time between runs of the collector (section 1).
 	defaultCollectPeriod = time.Minute
+	// maxRest is the longest time without a pass (HK6).
+	maxRest = 30 * time.Second
 	// retryMin and retryMax bound the pause after a failed removal (OD10).
 	retryMin = 5 * time.Second
 	retryMax = 5 * time.Minute
@@ -216,18 +218,21 @@ func (h *Housekeeper) LastPlan() Plan {
 // or until its context ends (HK2). A removal that takes long continues after the pass, until ctx
 // ends; see [Housekeeper.Wait].
 //
+// rest is how long further passes can be left out while no pod changes: at most 30 s, and 0 while
+// anything is left to do or to wait for (HK6).
+//
 // The error joins all failures. Whatever did not depend on them was done nevertheless (HK1, HK4,
 // HI12), and later passes retry what failed.
-func (h *Housekeeper) Housekeep(ctx context.Context, fence func(critical func())) error {
+func (h *Housekeeper) Housekeep(ctx context.Context, fence func(critical func())) (rest time.Duration, err error) {
 	select {
 	case h.turn <- struct{}{}:
 		defer func() { <-h.turn }()
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return 0, context.Cause(ctx)
 	}
 	if !h.sourcesReady() {
 		h.options.Logger.V(2).Info("No housekeeping: not all sources have been seen") // SG1
-		return nil
+		return 0, nil
 	}
 	if fence == nil {
 		fence = func(critical func()) { critical() }
@@ -237,7 +242,7 @@ func (h *Housekeeper) Housekeep(ctx context.Context, fence func(critical func())
 	ended := h.takeResults(now)
 	in := input{SourcesReady: true}
 	if err := h.listCgroups(&in); err != nil {
-		return errors.Join(append(ended, err)...) // HK1: step 1 aborts
+		return 0, errors.Join(append(ended, err)...) // HK1: step 1 aborts
 	}
 	fence(func() { h.known(&in) })
 	problems := h.look(ctx, &in, now)
@@ -263,7 +268,31 @@ func (h *Housekeeper) Housekeep(ctx context.Context, fence func(critical func())
 	h.mu.Lock()
 	h.lastPlan = plan
 	h.mu.Unlock()
-	return errors.Join(problems...)
+	if err := errors.Join(problems...); err != nil {
+		return 0, err
+	}
+	return h.rest(&in, plan), nil
+}
+
+// rest returns how long the next pass can wait (HK6). The caller holds the turn.
+func (h *Housekeeper) rest(in *input, plan Plan) time.Duration {
+	for _, left := range []int{len(plan.Actions), len(h.content), len(h.failures), len(h.underWay), len(h.silent), len(h.reduced), len(h.tried)} {
+		if left > 0 {
+			return 0
+		}
+	}
+	if in.Undecided != nil || in.SetupHeld != nil || h.collection != nil {
+		return 0
+	}
+	for _, w := range in.Workers {
+		if w.Orphan || w.State == WorkerTerminating {
+			return 0
+		}
+	}
+	if h.options.Collector == nil {
+		return maxRest
+	}
+	return max(0, min(maxRest, h.collectAt.Sub(h.options.Clock.Now())))
 }
 
 // Plan says what a pass would do now, and the rule behind everything that would stay, without

@@ -56,6 +56,7 @@ type node struct {
 	// removeErr fails removals, by "what uid".
 	removeErr map[string]error
 	fenced    bool
+	rests     time.Duration // as the last pass said
 }
 
 func newNode(t *testing.T, edit func(*Options)) *node {
@@ -252,11 +253,13 @@ func (n *node) pass(t *testing.T, what string, want ...string) {
 }
 
 func (n *node) try() error {
-	return n.Housekeep(context.Background(), func(critical func()) {
+	var err error
+	n.rests, err = n.Housekeep(context.Background(), func(critical func()) {
 		n.fenced = true
 		defer func() { n.fenced = false }()
 		critical()
 	})
+	return err
 }
 
 func (n *node) did(t *testing.T, what string, want ...string) {
@@ -801,7 +804,7 @@ func TestPassesAreSerial(t *testing.T) { // HK2
 		}
 		done := make(chan error, 2)
 		for range 2 {
-			go func() { done <- n.Housekeep(t.Context(), nil) }()
+			go func() { _, err := n.Housekeep(t.Context(), nil); done <- err }()
 		}
 		synctest.Wait()
 		if inside != 1 {
@@ -809,7 +812,7 @@ func TestPassesAreSerial(t *testing.T) { // HK2
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := n.Housekeep(ctx, nil); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := n.Housekeep(ctx, nil); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("a third pass: %v", err)
 		}
 		close(release)
@@ -834,7 +837,7 @@ func TestBareHousekeeper(t *testing.T) {
 	if len(n.Housekeeper.finished) != 0 || len(n.Housekeeper.content) != 0 {
 		t.Error("notes pile up unread")
 	}
-	if err := n.Housekeep(context.Background(), nil); err != nil || !slices.Contains(n.log, "SyncKnownPods outside the fence") {
+	if _, err := n.Housekeep(context.Background(), nil); err != nil || !slices.Contains(n.log, "SyncKnownPods outside the fence") {
 		t.Errorf("a pass without a fence: %v, %v", err, n.log)
 	}
 }

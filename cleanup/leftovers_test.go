@@ -217,7 +217,7 @@ func TestMirrorMeanwhile(t *testing.T) {
 	o := newOutback(t, nil)
 	o.mirrors = []types.NamespacedName{{Namespace: "ns", Name: "m"}}
 	fences := 0
-	err := o.Housekeep(t.Context(), func(critical func()) {
+	_, err := o.Housekeep(t.Context(), func(critical func()) {
 		critical()
 		fences++
 		o.terminating["ns/m"] = fences == 2 // the plan is made before

@@ -21,7 +21,7 @@ func TestProbes(t *testing.T) {
 	n := newNode(t, func(o *Options) { o.CleanupProbes = k.CleanupPods })
 	n.runsErr = errors.New("down")
 	n.workers = map[types.UID]Worker{"a": {State: WorkerSync}, "b": {State: WorkerTerminating}, "c": {State: WorkerTerminated}}
-	if err := n.Housekeep(t.Context(), func(critical func()) { n.fenced = true; critical(); n.fenced = false }); err == nil {
+	if _, err := n.Housekeep(t.Context(), func(critical func()) { n.fenced = true; critical(); n.fenced = false }); err == nil {
 		t.Error("no error of the list")
 	}
 	if want := []types.UID{"a", "b"}; !slices.Equal(k.pods, want) {

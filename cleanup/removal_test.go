@@ -285,7 +285,7 @@ func TestEndOfPassesEndsRemovals(t *testing.T) {
 		n.pass(t, "first")
 		n.podDirs["a"] = true
 		ctx, cancel := context.WithCancel(t.Context())
-		if err := n.Housekeep(ctx, func(critical func()) { n.fenced = true; critical(); n.fenced = false }); err != nil {
+		if _, err := n.Housekeep(ctx, func(critical func()) { n.fenced = true; critical(); n.fenced = false }); err != nil {
 			t.Error(err)
 		}
 		began := time.Now()

@@ -16,27 +16,35 @@ import (
 // housekeeperFunc adapts a function to Housekeeper.
 type housekeeperFunc func(ctx context.Context, fence func(func())) error
 
-func (f housekeeperFunc) Housekeep(ctx context.Context, fence func(func())) error {
-	return f(ctx, fence)
+func (f housekeeperFunc) Housekeep(ctx context.Context, fence func(func())) (time.Duration, error) {
+	return 0, f(ctx, fence)
 }
 
 // passes records when passes began, relative to begin.
 type passes struct {
 	begin time.Time
 	body  housekeeperFunc
+	rest  time.Duration
 
 	mu sync.Mutex
 	at []time.Duration
 }
 
-func (p *passes) Housekeep(ctx context.Context, fence func(func())) error {
+func (p *passes) Housekeep(ctx context.Context, fence func(func())) (time.Duration, error) {
 	p.mu.Lock()
 	p.at = append(p.at, time.Since(p.begin))
 	p.mu.Unlock()
 	if p.body != nil {
-		return p.body(ctx, fence)
+		return p.rest, p.body(ctx, fence)
 	}
-	return nil
+	return p.rest, nil
+}
+
+// from makes begin the moment that passes are relative to.
+func (p *passes) from(begin time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.begin = begin
 }
 
 // take returns when passes began since the last take.

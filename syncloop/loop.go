@@ -28,6 +28,8 @@ const (
 	// housekeepingDelay passes between a trigger and its pass, so that a caller that
 	// triggers when it is almost done has time to finish.
 	housekeepingDelay = 10 * time.Millisecond
+	// restAfter is how long nothing must have happened before passes are left out (B12).
+	restAfter = 10 * time.Second
 	// slowPass is the duration of a pass above which it is logged.
 	slowPass = time.Second
 	// retryMin and retryMax bound the time after which held work is tried again.
@@ -73,8 +75,8 @@ type Options struct {
 	// want are stopped then. 0 means no limit (safe: nothing is removed; R5).
 	SourceDeadline time.Duration
 
-	// HousekeepingPeriod is the time between passes that nothing triggered.
-	// Default 2 s.
+	// HousekeepingPeriod is the time between passes that nothing triggered; while nothing happens
+	// it is as long as the housekeeper says (B12). Default 2 s.
 	HousekeepingPeriod time.Duration
 	// StuckAfter is how long one iteration or one housekeeping pass may take
 	// before [Loop.Problems] calls it unhealthy. Default 5 min (L6).
@@ -265,6 +267,7 @@ func (l *Loop) GateChanged() {
 func (l *Loop) stamp(ctx context.Context, input string) func() {
 	start := l.options.Clock.Now()
 	l.busySince.Store(&start)
+	l.stir(start)
 	return func() {
 		l.busySince.Store(nil)
 		l.metrics.iteration(ctx, input, l.options.Clock.Since(start))

@@ -23,6 +23,7 @@ type schedule struct {
 
 	passAt    time.Time // next housekeeping pass; zero without a housekeeper
 	lastPass  time.Time
+	lastInput time.Time // of anything that a pass may have to follow
 	passing   bool
 	passAgain bool // triggered while a pass was going on
 }
@@ -68,7 +69,7 @@ func (l *Loop) loop(ctx context.Context, wg *sync.WaitGroup) error {
 	}
 	l.schedule.timer = l.options.Clock.NewTimer(time.Hour)
 	defer l.schedule.timer.Stop()
-	passed := make(chan struct{}, 1) // at most one pass is under way
+	passed := make(chan time.Duration, 1) // at most one pass is under way
 	var events <-chan struct{}
 	if l.options.Changes != nil {
 		events = l.options.Changes.Ready()
@@ -79,8 +80,8 @@ func (l *Loop) loop(ctx context.Context, wg *sync.WaitGroup) error {
 		}
 		if l.turn(ctx) {
 			select {
-			case <-passed:
-				l.passDone()
+			case rest := <-passed:
+				l.passDone(rest)
 			case <-l.trigger:
 				l.passSoon()
 			case <-l.gateChanged:
@@ -106,8 +107,8 @@ func (l *Loop) loop(ctx context.Context, wg *sync.WaitGroup) error {
 		case <-l.gateChanged:
 			l.retryNow()
 			l.due(ctx, wg, passed)
-		case <-passed:
-			l.passDone()
+		case rest := <-passed:
+			l.passDone(rest)
 		case <-l.schedule.timer.C():
 			l.due(ctx, wg, passed)
 		case <-l.sources.news:
@@ -151,7 +152,7 @@ func (l *Loop) gather(ctx context.Context) (waits [lanes]bool) {
 }
 
 // due does what its time has come for.
-func (l *Loop) due(ctx context.Context, wg *sync.WaitGroup, passed chan<- struct{}) {
+func (l *Loop) due(ctx context.Context, wg *sync.WaitGroup, passed chan<- time.Duration) {
 	l.retryHeld(ctx)
 	l.startPass(ctx, wg, passed)
 }
@@ -196,6 +197,7 @@ func (l *Loop) retryHeld(ctx context.Context) {
 
 // retryNow makes work that waits due.
 func (l *Loop) retryNow() {
+	l.stir(l.options.Clock.Now())
 	if s := &l.schedule; !s.retryAt.IsZero() || !l.verdicts.empty() {
 		s.retryAt, s.retryDelay = l.options.Clock.Now(), 0
 	}
@@ -220,6 +222,7 @@ func (l *Loop) passSoon() {
 	if l.options.Housekeeper == nil {
 		return
 	}
+	l.stir(l.options.Clock.Now())
 	if s.passing {
 		s.passAgain = true
 		return
@@ -235,7 +238,7 @@ func (l *Loop) passSoon() {
 
 // startPass starts a housekeeping pass, if it is time and all sources are ready
 // (R3, SG1).
-func (l *Loop) startPass(ctx context.Context, wg *sync.WaitGroup, passed chan<- struct{}) {
+func (l *Loop) startPass(ctx context.Context, wg *sync.WaitGroup, passed chan<- time.Duration) {
 	s := &l.schedule
 	now := l.options.Clock.Now()
 	if s.passing || s.passAt.IsZero() || now.Before(s.passAt) {
@@ -247,24 +250,37 @@ func (l *Loop) startPass(ctx context.Context, wg *sync.WaitGroup, passed chan<- 
 	}
 	s.passing, s.lastPass = true, now
 	wg.Go(func() {
-		l.pass(ctx)
-		passed <- struct{}{}
+		passed <- l.pass(ctx)
 	})
 }
 
-// passDone plans the next pass.
-func (l *Loop) passDone() {
+// passDone plans the next pass: after the period, or after a longer rest if nothing has happened
+// for a while and no work is held (B12).
+func (l *Loop) passDone(rest time.Duration) {
 	s := &l.schedule
+	now, period := l.options.Clock.Now(), l.options.HousekeepingPeriod
+	if now.Sub(s.lastInput) >= restAfter && l.held.empty() && l.verdicts.empty() {
+		period = max(period, rest)
+	}
 	s.passing = false
-	s.passAt = l.options.Clock.Now().Add(l.options.HousekeepingPeriod)
+	s.passAt = now.Add(period)
 	if s.passAgain {
 		s.passAgain = false
 		l.passSoon()
 	}
 }
 
-// pass makes one housekeeping pass.
-func (l *Loop) pass(ctx context.Context) {
+// stir ends the rest between passes: something has happened that a pass may have to follow.
+func (l *Loop) stir(now time.Time) {
+	s := &l.schedule
+	s.lastInput = now
+	if at := s.lastInput.Add(l.options.HousekeepingPeriod); at.Before(s.passAt) {
+		s.passAt = at
+	}
+}
+
+// pass makes one housekeeping pass. It returns how long further passes can be left out.
+func (l *Loop) pass(ctx context.Context) (rest time.Duration) {
 	start := l.options.Clock.Now()
 	l.passSince.Store(&start)
 	defer l.passSince.Store(nil)
@@ -274,7 +290,7 @@ func (l *Loop) pass(ctx context.Context) {
 			l.options.Logger.Error(fmt.Errorf("panic: %v", p), "Housekeeping panicked", "stack", string(debug.Stack()))
 		}
 	}()
-	err := l.options.Housekeeper.Housekeep(ctx, func(critical func()) {
+	rest, err := l.options.Housekeeper.Housekeep(ctx, func(critical func()) {
 		l.fence.Lock()
 		defer l.fence.Unlock()
 		critical()
@@ -287,6 +303,7 @@ func (l *Loop) pass(ctx context.Context) {
 	if took > slowPass {
 		l.options.Logger.Info("Housekeeping took long", "duration", took)
 	}
+	return rest
 }
 
 // becomeReady dispatches the removals that waited until the sources were ready

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 )
@@ -82,12 +83,12 @@ func (s *stepper) Step(ctx context.Context) bool {
 // pass makes one housekeeping pass.
 func (s *stepper) pass(ctx context.Context) {
 	var wg sync.WaitGroup
-	done := make(chan struct{}, 1)
+	done := make(chan time.Duration, 1)
 	s.loop.startPass(ctx, &wg, done)
 	wg.Wait()
 	select {
-	case <-done:
-		s.loop.passDone()
+	case rest := <-done:
+		s.loop.passDone(rest)
 	default:
 	}
 }

@@ -70,5 +70,9 @@ type Housekeeper interface {
 	// runs critical while no operation or event is being handled, so that
 	// critical sees the desired pods and the workers at one moment (B5). critical
 	// must be short and must not call fence again.
-	Housekeep(ctx context.Context, fence func(critical func())) error
+	//
+	// rest is how long the loop may leave out further passes while nothing happens, which is
+	// longer than [Options.HousekeepingPeriod] only if the pass found nothing that a later pass
+	// could do (B12). 0: the next pass comes after the period.
+	Housekeep(ctx context.Context, fence func(critical func())) (rest time.Duration, err error)
 }
