@@ -61,8 +61,8 @@
 //
 // # What a syncer can rely on
 //
-//   - One call at a time per UID; calls of different UIDs run in parallel, up
-//     to 32 setup calls and, apart from them, 16 others. A storm of starts delays no kill.
+//   - One call at a time per UID; calls of different UIDs run in parallel,
+//     without a limit. A call that hangs delays no other pod.
 //   - The view it gets is newer than the end of its previous call for that pod, so
 //     it never acts on a picture that does not show its own work.
 //   - Its context ends when the call is overtaken, and [context.Cause] says why:
