@@ -7,7 +7,8 @@ RACE     ?= -race
 INMEMORY := $(CURDIR)/tools/ci/inmemory.sh
 MANIFESTS ?= examples/manifests
 # grpc without the pages of golang.org/x/net/trace: a program with templates in it keeps every method of its types.
-LEAN     := -tags grpcnotrace
+# Go's own resolver and user database: a static program, without the 2 MB of libc.
+LEAN     := -tags grpcnotrace,netgo,osusergo
 
 # A program built with -race sleeps a second when it ends, to catch races of what still
 # runs. The tests check for goroutines that still run.

@@ -189,6 +189,7 @@ func (a *agent) run(ctx context.Context, signals <-chan os.Signal) error {
 		"runtime", a.options.runtime, "root", a.options.root, "listen", listenNames(a.listeners))
 	drawn := a.draw(ctx)
 	served.Go(func() { a.tellService(ctx) })
+	served.Go(func() { a.forgetStart(ctx) })
 
 	var err error
 	select {
