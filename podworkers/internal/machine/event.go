@@ -245,17 +245,17 @@ type Facts struct {
 	Started bool
 	// TerminationRequested: the pod has to stop; never taken back.
 	TerminationRequested bool
-	// GracePeriodSeconds is 0 while unknown; it only shrinks.
-	GracePeriodSeconds int64
-	Deleted            bool
-	Evicted            bool
-	// Amend puts the reason of a decision over the pod (eviction, preemption, shutdown) into its status; nil if its end
-	// was not decided so. It is pure.
-	Amend func(*v1.PodStatus)
 	// Terminated: no container runs and none will.
 	Terminated bool
 	// Finished: everything held for the pod is released.
 	Finished bool
+	Deleted  bool
+	Evicted  bool
+	// GracePeriodSeconds is 0 while unknown; it only shrinks.
+	GracePeriodSeconds int64
+	// Amend puts the reason of a decision over the pod (eviction, preemption, shutdown) into its status; nil if its end
+	// was not decided so. It is pure.
+	Amend func(*v1.PodStatus)
 }
 
 // SyncResult is what a successful setup call found. It is ignored if the call
@@ -284,21 +284,21 @@ type Result struct {
 	Failure Failure
 	// Canceled: Err says that the call gave up because its context ended.
 	Canceled bool
+	// Seen: there is a view newer than End already, as the syncer has read one.
+	Seen bool
+	// Retry overrides the back-off if Err is set; RetryAfter is for RetryExplicit and Requeue.
+	Retry Retry
+	// Requeue: Err is nil, and RetryAfter is when the pod is to be looked at again.
+	Requeue bool
+	// Recorded: RecordedFacts are durable.
+	Recorded bool
 	SyncResult
 	// End is older than every view that shows what the call did: the stamp drawn after the syncer
 	// returned, or earlier if Seen; 0 if it was not called.
-	End runtime.Stamp
-	// Seen: there is a newer view already, as the syncer has read one.
-	Seen bool
-	// Retry overrides the back-off if Err is set; RetryAfter is for RetryExplicit and Requeue.
-	Retry      Retry
+	End        runtime.Stamp
 	RetryAfter time.Duration
-	// Requeue: Err is nil, and RetryAfter is when the pod is to be looked at again.
-	Requeue bool
 	// RetryWithin, if positive, bounds the back-off before jitter.
-	RetryWithin time.Duration
-	// Recorded: these facts are durable.
-	Recorded      bool
+	RetryWithin   time.Duration
 	RecordedFacts Facts
 }
 
