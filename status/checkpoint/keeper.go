@@ -31,8 +31,10 @@ type Keeper struct {
 	entries map[types.UID]*entry
 	// dirty holds the entries with anything unwritten.
 	dirty map[types.UID]*entry
-	bad   map[string]Bad // lasting troubles, by name
-	fault fault
+	// soonest is when the first of them is to be written, or earlier; zero: it has to be looked for.
+	soonest time.Time
+	bad     map[string]Bad // lasting troubles, by name
+	fault   fault
 	// loadedAt is when bad was found, wrote when the store last took a record, writing since when
 	// it has been writing, and spent since when the space that should be set apart for it is
 	// missing. Zero means never, or not now.
@@ -201,6 +203,9 @@ func (k *Keeper) touch(e *entry, durable bool) {
 		e.since = k.options.Clock.Now()
 		k.dirty[e.uid] = e
 	}
+	if at := k.wakeAt(e); at.Before(k.soonest) {
+		k.soonest = at
+	}
 	k.notify()
 }
 
@@ -234,7 +239,7 @@ func (k *Keeper) Sync(ctx context.Context, uid types.UID) error {
 			return fmt.Errorf("the checkpoint cannot be written: %w", err)
 		}
 		if !e.urgent {
-			e.urgent = true
+			e.urgent, k.soonest = true, time.Time{}
 			k.notify()
 		}
 		if e.tried == nil {

@@ -79,16 +79,13 @@ func (k *Keeper) sleep(ctx context.Context, wait time.Duration) {
 // next returns what to write now, or how long to wait; a negative wait means until something
 // happens. The lock is held.
 func (k *Keeper) next(now time.Time, all bool) (jobs []job, wait time.Duration) {
+	if !all && now.Before(k.soonest) {
+		return nil, k.soonest.Sub(now)
+	}
 	wait = -1
 	var lazy []*entry
 	for _, e := range k.dirty {
-		wakeAt := e.since.Add(k.options.LazyDelay)
-		if e.durable > e.written {
-			wakeAt = e.since
-		}
-		if wakeAt.Before(e.retry) {
-			wakeAt = e.retry
-		}
+		wakeAt := k.wakeAt(e)
 		switch {
 		case e.urgent, !wakeAt.After(now) && e.durable > e.written:
 			jobs = append(jobs, e.job())
@@ -100,6 +97,10 @@ func (k *Keeper) next(now time.Time, all bool) (jobs []job, wait time.Duration) 
 			}
 		}
 	}
+	k.soonest = time.Time{}
+	if wait >= 0 && len(jobs)+len(lazy) == 0 {
+		k.soonest = now.Add(wait)
+	}
 	room := maxLazy
 	if all || len(jobs) == 0 {
 		room = maxBatch
@@ -110,6 +111,18 @@ func (k *Keeper) next(now time.Time, all bool) (jobs []job, wait time.Duration) 
 	}
 	slices.SortFunc(jobs, func(a, b job) int { return cmp.Compare(a.entry.uid, b.entry.uid) })
 	return jobs[:min(maxBatch, len(jobs))], wait
+}
+
+// wakeAt is when an entry is to be written, unless it is urgent. The lock is held.
+func (k *Keeper) wakeAt(e *entry) time.Time {
+	at := e.since
+	if e.durable <= e.written {
+		at = at.Add(k.options.LazyDelay)
+	}
+	if at.Before(e.retry) {
+		at = e.retry
+	}
+	return at
 }
 
 func (e *entry) job() job { return job{entry: e, record: e.record, erase: e.erase, seq: e.seq} }
@@ -273,7 +286,7 @@ func (k *Keeper) recover() {
 		}
 		failing = true
 		if e.retry.After(soon) {
-			e.retry = soon
+			e.retry, k.soonest = soon, time.Time{}
 		}
 	}
 	if !failing {
