@@ -19,13 +19,13 @@ func (n *Node) records() map[string]string {
 	return out
 }
 
-// An engine that ends writes what it still has to write; one that is killed does not.
+// An engine that is stopped writes what it still has to write; one that is killed does not.
 func TestCrashWritesNothing(t *testing.T) {
 	for name, end := range map[string]func(n *Node){"stop": (*Node).Stop, "crash": (*Node).Crash} {
 		t.Run(name, func(t *testing.T) {
 			Run(t, Options{}, func(n *Node) {
 				n.Add(Pod("web"))
-				n.WaitReady("web") // which is written a second later
+				n.WaitReady("web") // the record follows a second later
 				before := n.records()
 				end(n)
 				if wrote := !maps.Equal(before, n.records()); wrote != (name == "stop") {

@@ -12,8 +12,8 @@ import (
 	"github.com/podwright/podwright/internal/timing"
 )
 
-// Pod returns a small pod of namespace default with a container per name, "main" if there is
-// none. Its UID is "uid-" and its name.
+// Pod returns a small pod in namespace default with a container per name; without names it has
+// one called "main". Its UID is "uid-" plus its name.
 func Pod(name string, containers ...string) *v1.Pod {
 	if len(containers) == 0 {
 		containers = []string{"main"}
@@ -25,8 +25,8 @@ func Pod(name string, containers ...string) *v1.Pod {
 	return p
 }
 
-// Set makes these pods the desired ones, and no others. It returns once the engine has taken them
-// over; while none runs, the next one gets them. They stay the caller's.
+// Set makes these pods, and no others, the desired ones. It returns once the engine has accepted
+// them; if no engine runs, the next one gets them. Set copies the pods.
 func (n *Node) Set(pods ...*v1.Pod) {
 	n.t.Helper()
 	n.desired = nil
@@ -36,7 +36,7 @@ func (n *Node) Set(pods ...*v1.Pod) {
 	n.deliver()
 }
 
-// Add adds pods to the desired ones; one of the same name is replaced.
+// Add adds pods to the desired ones, and replaces those of the same name.
 func (n *Node) Add(pods ...*v1.Pod) {
 	n.t.Helper()
 	next := slices.Clone(n.desired)
@@ -62,7 +62,7 @@ func (n *Node) Remove(names ...string) {
 	n.Set(next...)
 }
 
-// acceptance is how long an engine may take to take over what is desired.
+// acceptance is how long an engine may take to accept the desired pods.
 const acceptance = time.Minute
 
 // deliver hands the desired pods to the engine.
@@ -89,7 +89,7 @@ func (n *Node) deliver() {
 	}
 }
 
-// keyOf is the name of a pod as the methods of Node take it.
+// keyOf returns the name of a pod as the methods of Node take it.
 func keyOf(p *v1.Pod) string { return p.Namespace + "/" + p.Name }
 
 // split returns namespace and name.

@@ -41,7 +41,7 @@ func crashLoop(t *testing.T) {
 	})
 }
 
-// stubborn: programs may be data. A container that ignores SIGTERM takes the whole grace
+// stubborn: programs may be data. A container that ignores SIGTERM uses up the whole grace
 // period of its pod.
 func stubborn(t *testing.T) {
 	programs, err := podwrighttest.ParsePrograms([]byte(`{
@@ -61,8 +61,8 @@ func stubborn(t *testing.T) {
 	})
 }
 
-// crash: the agent is killed while a job runs, which ends meanwhile. The next one tells how,
-// and does not run it again.
+// crash: the agent is killed while a job runs, and the job ends meanwhile. The next agent reports
+// how the job ended, and does not run it again.
 func crash(t *testing.T) {
 	o := podwrighttest.Options{Programs: map[string]podwrighttest.Program{"main": {RunsFor: time.Minute}}}
 	podwrighttest.Run(t, o, func(n *podwrighttest.Node) {
@@ -98,7 +98,7 @@ func registryAway(t *testing.T) {
 	})
 }
 
-// ownSink: what you write is tested in a whole engine.
+// ownSink: a sink of your own is tested in a whole engine.
 func ownSink(t *testing.T) {
 	running := map[string]bool{}
 	mine := status.SinkFunc(func(_ context.Context, u status.Update) (status.StoreResult, error) {

@@ -7,7 +7,7 @@ import (
 	"github.com/podwright/podwright/runtime/fake"
 )
 
-// Exit ends a running container of a pod with a code, now and as if by itself.
+// Exit ends a running container of a pod at once, with a code, as if it had ended by itself.
 func (n *Node) Exit(pod, container string, code int32) {
 	n.t.Helper()
 	p := n.Pod(pod)
@@ -19,15 +19,15 @@ func (n *Node) Exit(pod, container string, code int32) {
 	}
 }
 
-// Fail makes every call of a method of the runtime fail, undone, until mend is called. Finer faults,
-// such as the third call for one pod or an error after the deed, are [fake.Runtime.Inject]'s.
+// Fail makes every call of a method of the runtime fail without effect, until mend is called. For finer
+// faults, such as the third call for one pod or an error after the effect, use [fake.Runtime.Inject].
 func (n *Node) Fail(method fake.Method, err error) (mend func()) {
 	return n.runtime.Inject(fake.Fault{Match: fake.Match{Method: method}, Effect: fake.Effect{Err: err}})
 }
 
-// Hang makes every call of a method of the runtime wait, undone, until its caller gives up, or
-// fail with [runtime.ErrDeadline] after a time, as a CRI adapter ends a call; 0 means never. It lasts until
-// mend is called, for calls that hang by then to their own end.
+// Hang makes every call of a method of the runtime hang without effect. After limit a call fails with
+// [runtime.ErrDeadline], as through a CRI adapter; 0 means that it hangs until its caller gives up. mend
+// ends the fault for new calls; those that hang already continue to hang.
 func (n *Node) Hang(method fake.Method, limit time.Duration) (mend func()) {
 	effect := fake.Effect{Delay: limit, Err: runtime.ErrDeadline}
 	if limit <= 0 {

@@ -35,7 +35,7 @@ func TestGuideShowsTheExamples(t *testing.T) {
 	}
 }
 
-// flat is code without its indentation.
+// flat returns code without its indentation and empty lines.
 func flat(code string) string {
 	var lines []string
 	for line := range strings.Lines(code) {

@@ -23,23 +23,23 @@ import (
 	"github.com/podwright/podwright/syncloop/source"
 )
 
-// Options make a node. The zero value is a node whose containers run until they are stopped.
+// Options configure a node. The zero value is a node whose containers run until they are stopped.
 type Options struct {
-	// Programs are what containers do, by "container" or "pod/container", which goes
-	// first. A container without one runs until it is stopped. See [ParsePrograms].
+	// Programs are what containers do, by "container" or "pod/container"; the latter takes
+	// precedence. A container without one runs until it is stopped. See [ParsePrograms].
 	Programs map[string]Program
-	// Configure changes the configuration of each engine that is started, nil for none. Sinks, events and
-	// sources should be added to those that are there, which the node's methods live by.
+	// Configure changes the configuration of each engine that is started; it may be nil. Add sinks, events
+	// and sources to those that are already there, because the node's methods depend on these.
 	Configure func(c *podwright.Config)
-	// Runtime are the options of the runtime: images, a registry. A Script of its own goes
-	// before Programs.
+	// Runtime are the options of the runtime: images, a registry. If it has a Script, Programs are
+	// ignored.
 	Runtime fake.Options
 	// Patience is how long the Wait methods wait, in virtual time. 0 means 10 minutes.
 	Patience time.Duration
 }
 
-// Node is a machine with a runtime and a disk, and the engine on it, if one runs. Its methods
-// are for the goroutine of the test and fail the test where they cannot do what they say.
+// Node is a machine with a runtime and a disk, and the engine on it, if one runs. Call its methods
+// from the goroutine of the test; they fail the test if they cannot do what they say.
 // Pods are named "name", in namespace default, or "namespace/name".
 type Node struct {
 	t       *testing.T
@@ -53,14 +53,14 @@ type Node struct {
 	boots   int
 	engine  *podwright.Engine
 	source  *source.Channel
-	own     bool // the engine has the source
+	own     bool // the engine's sources include source
 	cancel  context.CancelFunc
 	ended   chan error
 
 	mu       sync.Mutex
 	programs map[string]Program
 	disk     *checkpointtest.Disk
-	dead     bool // nothing of the engine counts any more
+	dead     bool // the engine has crashed: nothing it does counts any more
 }
 
 // Run runs a test with a node, in a bubble of its own (testing/synctest). The node is
@@ -70,7 +70,7 @@ func Run(t *testing.T, o Options, f func(n *Node)) {
 	synctest.Test(t, func(t *testing.T) { f(Start(t, o)) })
 }
 
-// Start returns a node on which an engine runs, for a test that is in a bubble of its own. It
+// Start returns a node on which an engine runs, for a test that already has a bubble. The node
 // is stopped at the end of t.
 func Start(t *testing.T, o Options) *Node {
 	t.Helper()
@@ -100,15 +100,15 @@ func Start(t *testing.T, o Options) *Node {
 	return n
 }
 
-// Engine is the engine that runs; nil after Stop, Crash and Reboot.
+// Engine returns the engine that runs, nil after Stop, Crash and Reboot.
 func (n *Node) Engine() *podwright.Engine { return n.engine }
 
-// Runtime is the node's runtime, for faults and questions beyond those of Node: it counts
-// starts, keeps all calls, and breaks in every way.
+// Runtime returns the node's runtime, for faults and questions beyond those of Node: it counts
+// starts, records all calls, and can fail in every way.
 func (n *Node) Runtime() *fake.Runtime { return n.runtime }
 
-// Start starts an engine on what the former one left, and returns once it has taken over the
-// desired pods, which are the same.
+// Start starts an engine on what the previous one left, with the same desired pods, and returns
+// once it has accepted them.
 func (n *Node) Start() {
 	n.t.Helper()
 	if n.engine != nil {
@@ -133,7 +133,7 @@ func (n *Node) Start() {
 	}
 }
 
-// config is the configuration of the next engine.
+// config returns the configuration of the next engine.
 func (n *Node) config() podwright.Config {
 	c := podwright.Config{
 		Runtime: n.runtime, Images: n.runtime, Sources: []syncloop.Source{n.source}, RootDir: n.root,
@@ -152,7 +152,7 @@ func (n *Node) config() podwright.Config {
 
 var errDead = errors.New("the engine is dead")
 
-// write is passed by each operation on the disk.
+// write runs before and after each operation on the disk. It fails once the engine is dead.
 func (n *Node) write(checkpointtest.Op) error {
 	if n.isDead() {
 		return errDead
@@ -166,7 +166,7 @@ func (n *Node) isDead() bool {
 	return n.dead
 }
 
-// Stop ends the engine as the end of its context does. The pods run on.
+// Stop ends the engine by ending its context. The pods keep running.
 func (n *Node) Stop() {
 	n.t.Helper()
 	if err := n.end("Stop"); err != nil {
@@ -174,18 +174,18 @@ func (n *Node) Stop() {
 	}
 }
 
-// Crash ends the engine as kill -9 does: what it has not written is lost, and nothing of what
-// it does at its end reaches the disk or the node's sinks. The pods run on.
+// Crash ends the engine as kill -9 does: what it has not written is lost, and nothing that it
+// does while it ends reaches the disk or the node's sinks. The pods keep running.
 func (n *Node) Crash() {
 	n.t.Helper()
 	n.mu.Lock()
 	n.dead = true
 	n.mu.Unlock()
-	_ = n.end("Crash") // whatever a dying engine says
+	_ = n.end("Crash") // the error of a dying engine does not matter
 }
 
-// Reboot crashes the engine as a loss of power does, and boots the machine: all containers have
-// ended, and of the records only what was synced is left. Start starts the next engine.
+// Reboot crashes the engine as a power failure does, and boots the machine: all containers have
+// ended, and only the records that were synced are left. Start starts the next engine.
 func (n *Node) Reboot() {
 	n.t.Helper()
 	n.Crash()
@@ -196,7 +196,7 @@ func (n *Node) Reboot() {
 	n.boots++
 }
 
-// Restart is Crash and Start.
+// Restart calls Crash and then Start.
 func (n *Node) Restart() {
 	n.t.Helper()
 	n.Crash()

@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// The examples, which the guide shows, are tests.
+// The examples that the guide shows are tests.
 func TestExamples(t *testing.T) {
 	for name, example := range map[string]func(*testing.T){
 		"three lines": threeLines, "crash loop": crashLoop, "stubborn": stubborn, "crash": crash, "registry away": registryAway, "own sink": ownSink,
@@ -32,7 +32,7 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// probed returns a pod whose readiness is that of its program.
+// probed returns a pod whose readiness follows its program.
 func probed(name string) *v1.Pod {
 	p := podwrighttest.Pod(name)
 	p.Spec.Containers[0].ReadinessProbe = &v1.Probe{
@@ -52,8 +52,8 @@ func TestReadinessFollowsTheProgram(t *testing.T) {
 	})
 }
 
-// The program of a pod's container goes before that of all containers of the name, and
-// SetProgram counts for containers that are made later.
+// The program of one pod's container takes precedence over that of all containers of the name, and
+// SetProgram applies to containers that are created later.
 func TestProgramsGoByName(t *testing.T) {
 	o := podwrighttest.Options{Programs: map[string]podwrighttest.Program{
 		"main": {RunsFor: time.Second}, "bad/main": {ExitsWith: 9, Reason: "OOMKilled"}, "late/main": {StartError: "no such command"},
@@ -79,7 +79,7 @@ func TestProgramsGoByName(t *testing.T) {
 	})
 }
 
-// A program prints to its log, and ends in its own time when it is told to, with its own code.
+// A program prints to its log. When it is told to stop, it ends after its own time with its own code.
 func TestProgramsPrintAndStop(t *testing.T) {
 	o := podwrighttest.Options{Programs: map[string]podwrighttest.Program{
 		"main": {Prints: []string{"hello", "world"}, StopsIn: 7 * time.Second, StoppedWith: 3},
@@ -103,7 +103,7 @@ func TestProgramsPrintAndStop(t *testing.T) {
 }
 
 // Set replaces, Add adds and replaces, Remove removes, in any namespace; while no engine runs,
-// the next one gets the outcome.
+// the next one gets the result.
 func TestDesiredPodsOutliveEngines(t *testing.T) {
 	podwrighttest.Run(t, podwrighttest.Options{}, func(n *podwrighttest.Node) {
 		other := podwrighttest.Pod("b")
@@ -128,7 +128,7 @@ func TestDesiredPodsOutliveEngines(t *testing.T) {
 	})
 }
 
-// After a crash nothing that the engine did not write is known, and all that it did write is.
+// After a crash, the next engine knows everything that the previous one wrote.
 func TestCrashKeepsWhatWasWritten(t *testing.T) {
 	o := podwrighttest.Options{Programs: map[string]podwrighttest.Program{"main": {RunsFor: time.Minute, ExitsWith: 4}}}
 	podwrighttest.Run(t, o, func(n *podwrighttest.Node) {
@@ -150,7 +150,7 @@ func TestCrashKeepsWhatWasWritten(t *testing.T) {
 	})
 }
 
-// A dying engine says nothing that an engine that was killed would not have said.
+// A crashing engine reports nothing that a killed process would not have reported.
 func TestCrashIsSilent(t *testing.T) {
 	o := podwrighttest.Options{Programs: map[string]podwrighttest.Program{"main": {IgnoresTERM: true}}}
 	podwrighttest.Run(t, o, func(n *podwrighttest.Node) {
@@ -170,7 +170,7 @@ func TestCrashIsSilent(t *testing.T) {
 	})
 }
 
-// A reboot ends every container; what shall run is started again.
+// A reboot ends every container; those that should run are started again.
 func TestRebootEndsContainers(t *testing.T) {
 	podwrighttest.Run(t, podwrighttest.Options{}, func(n *podwrighttest.Node) {
 		n.Add(podwrighttest.Pod("web"))
@@ -213,7 +213,7 @@ func TestFaultsAreMended(t *testing.T) {
 	})
 }
 
-// Exit ends a container as if by itself; it is started again.
+// Exit ends a container as if it had ended by itself; the container is started again.
 func TestExitEndsAContainer(t *testing.T) {
 	podwrighttest.Run(t, podwrighttest.Options{}, func(n *podwrighttest.Node) {
 		n.Add(podwrighttest.Pod("web"))
@@ -246,10 +246,10 @@ func TestNodesShareABubble(t *testing.T) {
 	})
 }
 
-// envFailing has a child process run tests that must fail.
+// envFailing is set in a child process that runs tests that must fail.
 const envFailing = "PODWRIGHT_PODWRIGHTTEST_FAILING"
 
-// TestFailing is the child.
+// TestFailing is the test that the child process runs.
 func TestFailing(t *testing.T) {
 	if os.Getenv(envFailing) == "" {
 		t.Skip("runs as a child of TestFailuresSayWhy")
@@ -268,7 +268,7 @@ func TestFailing(t *testing.T) {
 	}
 }
 
-// A test that fails says what it waited for, and what the engine has to say.
+// A test that fails says what it waited for, and what the engine knows about that.
 func TestFailuresSayWhy(t *testing.T) {
 	if os.Getenv(envFailing) != "" {
 		t.Skip("this is the child")

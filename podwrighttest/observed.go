@@ -12,22 +12,22 @@ import (
 	"github.com/podwright/podwright/status"
 )
 
-// observed is what sinks and recorders of all engines of a node heard, by full name.
+// observed is what the node's sink and recorder received from all its engines, by the pod's full name.
 type observed struct {
 	mu     sync.Mutex
 	phases map[string][]v1.PodPhase
 	events map[string][]string
 }
 
-// Phases returns the phases that a sink heard of a pod so far, without repetitions in a row, over
-// all engines of the node. An empty one after that of its end says that it was forgotten.
+// Phases returns the phases that the node's sink received for a pod so far, from all engines of the
+// node, without consecutive repetitions. An empty phase after its last one means that it was forgotten.
 func (n *Node) Phases(pod string) []v1.PodPhase {
 	n.seen.mu.Lock()
 	defer n.seen.mu.Unlock()
 	return slices.Clone(n.seen.phases[fullName(pod)])
 }
 
-// Events returns the events of a pod so far as "Reason: message", over all engines of the node.
+// Events returns the events of a pod so far as "Reason: message", from all engines of the node.
 func (n *Node) Events(pod string) []string {
 	n.seen.mu.Lock()
 	defer n.seen.mu.Unlock()

@@ -13,34 +13,34 @@ import (
 )
 
 // Program is what a container does. The zero value is ready at once, runs until it is told to
-// stop, and stops at once with code 0. In JSON times are strings such as "1m30s":
+// stop, and then stops at once with code 0. In JSON, durations are strings such as "1m30s":
 //
 //	{"web": {"readyAfter": "5s"}, "job/main": {"runsFor": "1m", "exitsWith": 3, "times": 2}}
 type Program struct {
-	// RunsFor is how long it runs before it ends by itself. 0 means until it is stopped, unless
-	// ExitsWith or Exits say that it ends: then it ends at once.
+	// RunsFor is how long it runs before it ends by itself. 0 means until it is stopped; with
+	// ExitsWith or Exits it means that it ends at once.
 	RunsFor time.Duration
-	// ExitsWith is the code that it ends with by itself, 0 to 255.
+	// ExitsWith is the exit code with which it ends by itself, 0 to 255.
 	ExitsWith int32
 	// Exits makes a program without RunsFor and ExitsWith end at once, with code 0.
 	Exits bool
-	// Reason of that end, such as OOMKilled. Empty: Completed or Error, by the code.
+	// Reason is that of this end, such as OOMKilled. Empty means Completed or Error, depending on the code.
 	Reason string
 	// Times is how many runs of the container end by themselves; later ones run until they are
-	// stopped. 0 means every run. A container that is made and never started counts as a run.
+	// stopped. 0 means every run. A container that is created but never started counts as a run.
 	Times int
 
-	// IgnoresTERM makes it run on when it is told to stop, until it is killed after the
+	// IgnoresTERM makes it keep running when it is told to stop, until it is killed after the
 	// pod's grace period.
 	IgnoresTERM bool
-	// StopsIn is how long it takes to end when it is told to stop, StoppedWith the code then.
+	// StopsIn is how long it takes to end when it is told to stop, StoppedWith its exit code then.
 	StopsIn     time.Duration
 	StoppedWith int32
 
-	// ReadyAfter is how long after its start commands in it succeed, as probes of kind
-	// exec run them; before, they fail.
+	// ReadyAfter is how long after its start the commands run in it, such as those of exec
+	// probes, begin to succeed; before that they fail.
 	ReadyAfter time.Duration
-	// Prints are lines that it writes to its log at its start.
+	// Prints are lines that it writes to its log when it starts.
 	Prints []string
 	// StartError, if not empty, makes every start fail with this text.
 	StartError string
@@ -76,7 +76,7 @@ func (p *Program) check() error {
 	return errors.Join(problems...)
 }
 
-// script is the program as the runtime takes it.
+// script returns the program as the runtime takes it.
 func (p *Program) script(run int) fake.Script {
 	s := fake.Script{
 		IgnoreTERM: p.IgnoresTERM, OnTERM: fake.Exit{After: p.StopsIn, Code: p.StoppedWith}, ReadyAfter: p.ReadyAfter,
@@ -93,8 +93,8 @@ func (p *Program) script(run int) fake.Script {
 	return s
 }
 
-// SetProgram changes what containers do that are created from now on; see Options.Programs for
-// the name.
+// SetProgram sets the program of containers that are created from now on; see Options.Programs
+// for the name.
 func (n *Node) SetProgram(name string, p Program) {
 	n.t.Helper()
 	if err := p.check(); err != nil {
@@ -116,7 +116,7 @@ func (n *Node) script(l fake.Launch) fake.Script {
 	return p.script(l.Number)
 }
 
-// ParsePrograms reads programs from a JSON object of the names in Options.Programs. Unknown
+// ParsePrograms reads programs from a JSON object with the keys of Options.Programs. Unknown
 // fields and impossible values are errors that name the program.
 func ParsePrograms(text []byte) (map[string]Program, error) {
 	var raw map[string]json.RawMessage
@@ -161,7 +161,7 @@ func (p *Program) UnmarshalJSON(text []byte) error {
 	return p.check()
 }
 
-// span is a time in JSON.
+// span is a duration in JSON.
 type span time.Duration
 
 func (s *span) UnmarshalJSON(text []byte) error {

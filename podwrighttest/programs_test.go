@@ -12,7 +12,7 @@ import (
 	"github.com/podwright/podwright/podwrighttest"
 )
 
-// Programs are data: a file of the test, or a string in it.
+// Programs are data: a file of the test, or a string in the test.
 func ExampleParsePrograms() {
 	programs, err := podwrighttest.ParsePrograms([]byte(`{"web": {"readyAfter": "5s"}, "job/main": {"runsFor": "1m30s", "exitsWith": 3, "times": 2}}`))
 	if err != nil {
@@ -28,7 +28,7 @@ func ExampleParsePrograms() {
 	// program "web": a time is a string such as "1m30s", not 5
 }
 
-// Two nodes in one bubble, which the test has made.
+// Two nodes share a bubble that the test has made.
 func ExampleStart() {
 	_ = func(t *testing.T) { // TestMove
 		synctest.Test(t, func(t *testing.T) {

@@ -13,12 +13,12 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// imprecision is how late Wait may see that a check succeeds.
+// imprecision is how late Wait may notice that a check succeeds.
 const imprecision = 250 * time.Millisecond
 
 // Wait lets virtual time pass until check succeeds, and returns how much has passed; after
-// Options.Patience the test fails with what check said last. What comes true is seen 10 ms late at
-// most, or 2 % of the wait, up to 250 ms.
+// Options.Patience the test fails with the last error of check. Success is noticed at most 10 ms
+// late, or 2 % of the wait if that is more, up to 250 ms.
 func (n *Node) Wait(what string, check func() error) time.Duration {
 	n.t.Helper()
 	begin := n.clock.Now()
@@ -91,8 +91,8 @@ func (n *Node) Advance(d time.Duration) {
 	synctest.Wait()
 }
 
-// Pod returns a pod with its status as the engine has it, nil if it has none of this name, or if no engine
-// runs. It is the caller's.
+// Pod returns a pod with its status as the engine has it, nil if the engine has none of this name or no
+// engine runs. The caller owns it.
 func (n *Node) Pod(pod string) *v1.Pod {
 	if n.engine == nil {
 		return nil
@@ -106,7 +106,7 @@ func (n *Node) Pod(pod string) *v1.Pod {
 
 var errNoEngine = errors.New("no engine runs: Start starts one")
 
-// unmet says why a pod is not yet as wanted, once it is asked: most checks only come too early.
+// unmet says why a pod is not yet as wanted. The text is made on demand: most checks just come too early.
 func (n *Node) unmet(pod, why string) error {
 	if n.engine == nil {
 		return errNoEngine

@@ -47,7 +47,7 @@ func TestEndedPodsLeaveNothingRunning(t *testing.T) {
 	})
 }
 
-// RO3: a run that is cancelled leaves the pods as they are, and the next one goes on with them;
+// RO3: a run that is cancelled leaves the pods as they are, and the next one continues them;
 // what had ended is not run again.
 func TestNextRunContinues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -92,7 +92,7 @@ func TestLimitEndsTheRun(t *testing.T) {
 			t.Errorf("error %v after %v, %d containers run", r.err, took, r.running())
 		}
 
-		// What the drain stopped is run by the next one, what had ended is not.
+		// The next run runs what the drain stopped, but not what had ended.
 		ctx, cancel := context.WithCancel(t.Context())
 		again := newRig(t, r.runtime, root, runonce.Options{Drain: true}).start(ctx, pods...)
 		<-time.After(time.Minute)
@@ -111,7 +111,7 @@ func TestLimitEndsTheRun(t *testing.T) {
 	})
 }
 
-// RO3, RO4: a runtime that stops nothing does not keep a drain.
+// RO3, RO4: a runtime that stops nothing does not hold up a drain forever.
 func TestHungDrainEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := scripts()
@@ -125,8 +125,8 @@ func TestHungDrainEnds(t *testing.T) {
 	})
 }
 
-// RO2: a pod that its source drops is stopped first, and is no failure; one that comes is waited
-// for.
+// RO2: the run waits until a pod that its source drops is stopped, which is no failure, and waits
+// for a pod that is added.
 func TestPodsComeAndGoDuringTheRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, scripts(), t.TempDir(), runonce.Options{})
@@ -141,7 +141,7 @@ func TestPodsComeAndGoDuringTheRun(t *testing.T) {
 	})
 }
 
-// RO2: a pod that its source drops and wants again lives again, and its second life counts.
+// RO2: a pod that its source drops and wants again gets a second life, and that life counts.
 func TestPodThatComesBackLivesAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, scripts(), t.TempDir(), runonce.Options{})
@@ -159,7 +159,7 @@ func TestPodThatComesBackLivesAgain(t *testing.T) {
 	})
 }
 
-// RO1: a pod that is refused has failed, with the reason, and the others run.
+// RO1: a refused pod has failed, with the reason, and the others run.
 func TestRefusedPodHasFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, scripts(), t.TempDir(), runonce.Options{}, func(c *podwright.Config) {
@@ -175,8 +175,8 @@ func TestRefusedPodHasFailed(t *testing.T) {
 	})
 }
 
-// RO4: a pod that runs for good and is never ready cannot run; its waiting reason is shown, and
-// an image name that cannot be one is not waited for.
+// RO4: a service that is never ready cannot run, and its waiting reason is shown; the run does not
+// wait for an invalid image name.
 func TestPodsThatWaitForGood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, scripts(), t.TempDir(), runonce.Options{StartLimit: 2 * time.Minute})
@@ -196,7 +196,7 @@ func TestPodsThatWaitForGood(t *testing.T) {
 	})
 }
 
-// RO4: a manifest that cannot be read is a failure of the run, and the pods of the others run.
+// RO4: an unreadable manifest is a failure in the report, and the pods of other manifests run.
 func TestUnreadableManifestIsAFailure(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
@@ -223,7 +223,7 @@ func TestUnreadableManifestIsAFailure(t *testing.T) {
 	})
 }
 
-// RO3: an engine that cannot run, or ends before its pods, is an error; a runner runs once.
+// RO3: it is an error if the engine cannot run, or ends before its pods; a runner runs once.
 func TestEngineThatEndsIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt, root := scripts(), t.TempDir()
@@ -249,7 +249,7 @@ func TestEngineThatEndsIsAnError(t *testing.T) {
 	})
 }
 
-// RO1: without the runner among the sinks a run is late, and right.
+// RO1: without the runner among the sinks, a run is late but right.
 func TestRunWithoutSinkIsLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, scripts(), t.TempDir(), runonce.Options{}, func(c *podwright.Config) { c.Observe.Sinks = nil })

@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	// releaseLimit is how long the engine may take to let go of a pod that has ended.
+	// releaseLimit is how long the engine may take to release a pod that has ended.
 	releaseLimit = 30 * time.Second
-	// handTime is how long the engine may take to hold a pod that its source has named, or to begin with it.
+	// handTime is how long the engine may take to hold or begin with a pod that its source has delivered.
 	handTime = time.Second
-	// staleTime is how long what a container waits for may be what it waited for in an earlier run.
+	// staleTime is how long a container's waiting reason may still be that of an earlier run.
 	staleTime = 5 * time.Second
 )
 
-// Reasons of a pod that cannot run, beside those of its containers.
+// Reasons of a pod that cannot run, in addition to those of its containers.
 const (
 	reasonStartLimit = "StartLimitExceeded"
 	reasonRestarts   = "TooManyRestarts"
@@ -28,46 +28,46 @@ const (
 	reasonHeld       = "Held"
 )
 
-// forGood are the reasons for which a container waits that no time mends: its pod or the
-// images of the node would have to be others.
+// forGood are the waiting reasons that time does not cure: the pod or the node's images would
+// have to change.
 var forGood = map[string]bool{"InvalidImageName": true, "ErrImageNeverPull": true}
 
-// subject is a pod as a look saw it, and what the looks before noted.
+// subject is a pod as the latest look saw it, and what earlier looks noted.
 type subject struct {
 	pod *v1.Pod
-	// handed: the engine has begun with the pod in this process: what its status says is not of
-	// an earlier life that the engine is about to forget.
+	// handed means that the engine has begun with the pod in this process: its status is not that
+	// of an earlier life that the engine is about to forget.
 	handed bool
 	// held is why the engine holds its setup back, empty if it does not.
 	held string
 	// first is when it was first seen.
 	first time.Time
-	// released: the engine has let go of everything that it held for the pod.
+	// released means that the engine has released everything that it held for the pod.
 	released bool
-	// gone: the engine has nothing to do with the pod any more.
+	// gone means that the engine no longer has the pod.
 	gone bool
-	// dropped: it was told to stop before it had ended.
+	// dropped means that the pod was told to stop before it had ended.
 	dropped bool
-	// before is how often each container had been restarted when the pod was first seen, and
-	// restarts how often all of them were.
+	// before counts the restarts of each container when the pod was first seen, restarts those of
+	// all its containers at the latest look.
 	before   map[string]int32
 	restarts int32
-	// busy: a container ran towards its end, at this look.
+	// busy means that at the latest look a container ran that is expected to end.
 	busy bool
-	// moved is when the pod last got on, ended since when it has ended, and ready since when
-	// its containers are ready; zero if it has not, and they are not.
+	// moved is when the pod last made progress. ended is since when it has ended, ready since when
+	// its containers are ready; zero if it has not, or they are not.
 	moved, ended, ready time.Time
 }
 
-// verdict is what a pod is at a look.
+// verdict is the outcome of a pod at one look.
 type verdict struct {
-	outcome         Outcome // Unfinished: it is waited for
+	outcome         Outcome // Unfinished while the run waits for the pod
 	reason, message string
-	// look is when another look would say something else although nothing happened; zero: never.
+	// look is when the verdict may change by the passing of time alone; zero means never.
 	look time.Time
 }
 
-// note takes a new look at a pod into its subject. A nil pod is one that is gone.
+// note records a new look at the pod. A nil pod means that it is gone.
 func (s *subject) note(pod *v1.Pod, released bool, now time.Time) {
 	if pod == nil {
 		s.gone = true
@@ -107,7 +107,7 @@ func (s *subject) note(pod *v1.Pod, released bool, now time.Time) {
 	s.pod, s.released, s.gone, s.busy, s.restarts = pod, released, false, busy, restarts
 }
 
-// containers are the statuses of a pod's containers, init containers first.
+// containers yields the statuses of a pod's containers, init containers first.
 func containers(status *v1.PodStatus) func(yield func(*v1.ContainerStatus) bool) {
 	return func(yield func(*v1.ContainerStatus) bool) {
 		for _, list := range [][]v1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses} {
@@ -130,7 +130,7 @@ func statusOf(list []v1.ContainerStatus, name string) *v1.ContainerStatus {
 	return nil
 }
 
-// busyWith reports whether a container of the pod runs that is to end.
+// busyWith reports whether a container of the pod runs that is expected to end.
 func busyWith(pod *v1.Pod) bool {
 	runs := func(list []v1.ContainerStatus, name string) bool {
 		c := statusOf(list, name)
@@ -149,13 +149,13 @@ func busyWith(pod *v1.Pod) bool {
 	return false
 }
 
-// always reports whether a container runs for good.
+// always reports whether a container is meant to run without end.
 func always(pod *v1.Pod, c *v1.Container) bool {
 	return restartpolicy.Effective(pod, c) == v1.RestartPolicyAlways
 }
 
-// served reports whether the pod has containers that run for good, and whether these and its
-// sidecars are ready and the others have ended.
+// served reports whether the pod has containers that are meant to run without end, and whether
+// these and its sidecars are ready and the others have ended.
 func served(pod *v1.Pod) (serves, ready bool) {
 	ready = true
 	for i := range pod.Spec.InitContainers {
@@ -185,7 +185,7 @@ func terminated(s *v1.ContainerStatus) *v1.ContainerStateTerminated {
 	return s.State.Terminated
 }
 
-// judge says what became of a pod so far.
+// judge returns the verdict on a pod so far.
 func (o *Options) judge(s *subject, now time.Time) verdict {
 	status := &s.pod.Status
 	switch {
@@ -193,7 +193,7 @@ func (o *Options) judge(s *subject, now time.Time) verdict {
 		return s.end(now)
 	case s.gone:
 		return verdict{outcome: Stopped}
-	case s.dropped: // it ends, and is gone then, which no status tells
+	case s.dropped: // it ends and disappears, which no status reports
 		return verdict{outcome: Unfinished, look: now.Add(time.Second)}
 	}
 	if !s.handed {
@@ -213,7 +213,7 @@ func (o *Options) judge(s *subject, now time.Time) verdict {
 	return o.waiting(s, now)
 }
 
-// waiting is the verdict on a pod that waits, for so long as it may.
+// waiting returns the verdict on a pod that waits, and limits how long it may wait.
 func (o *Options) waiting(s *subject, now time.Time) verdict {
 	v := verdict{outcome: Unfinished}
 	if v.reason, v.message = waits(s.pod); s.held != "" {
@@ -235,8 +235,8 @@ func (o *Options) waiting(s *subject, now time.Time) verdict {
 	return verdict{outcome: CannotRun, reason: v.reason, message: message}
 }
 
-// end is the verdict on a pod that has ended. The engine lets go of it first: what it had in
-// the runtime is stopped then.
+// end returns the verdict on a pod that has ended. It gives the engine time to release the pod
+// first: then everything that the pod had in the runtime is stopped.
 func (s *subject) end(now time.Time) verdict {
 	status := &s.pod.Status
 	v := verdict{outcome: Failed, reason: status.Reason, message: status.Message}
@@ -272,7 +272,7 @@ func failure(status *v1.PodStatus) (reason, message string) {
 	return "", ""
 }
 
-// broken is the verdict on a pod that cannot run any more, whatever the time.
+// broken returns the verdict on a pod that cannot run any more, however long the run waits.
 func (o *Options) broken(s *subject, now time.Time) (verdict, bool) {
 	pod := s.pod
 	for c := range containers(&pod.Status) {
@@ -291,7 +291,7 @@ func (o *Options) broken(s *subject, now time.Time) (verdict, bool) {
 		}
 	}
 	if serves, _ := served(pod); !serves {
-		return verdict{}, false // its phase will say it
+		return verdict{}, false // its phase will say how it ends
 	}
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
@@ -303,7 +303,7 @@ func (o *Options) broken(s *subject, now time.Time) (verdict, bool) {
 	return verdict{}, false
 }
 
-// waits says what a pod waits for, as far as its status does.
+// waits returns what a pod waits for, as far as its status says.
 func waits(pod *v1.Pod) (reason, message string) {
 	status := &pod.Status
 	for c := range containers(status) {

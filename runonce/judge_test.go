@@ -7,7 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// RO1: what is waited for in a pod depends on its containers' own restart policies.
+// RO1: what the run waits for in a pod depends on the restart policies of its containers.
 func TestContainersPoliciesDecide(t *testing.T) {
 	never, always, onFailure := v1.ContainerRestartPolicyNever, v1.ContainerRestartPolicyAlways, v1.ContainerRestartPolicyOnFailure
 	running := v1.ContainerState{Running: &v1.ContainerStateRunning{}}
@@ -62,8 +62,8 @@ func TestContainersPoliciesDecide(t *testing.T) {
 	}
 }
 
-// RO4: restarts that came before the run do not count, and a restart begins the time of
-// readiness again.
+// RO4: restarts before the run do not count, and a restart makes the time of readiness start
+// over.
 func TestRestartsCountFromTheBeginOfTheRun(t *testing.T) {
 	o, s, now := Options{MaxRestarts: 2}, &subject{handed: true}, time.Unix(1000, 0)
 	if err := o.complete(); err != nil {
@@ -89,7 +89,7 @@ func TestRestartsCountFromTheBeginOfTheRun(t *testing.T) {
 	}
 }
 
-// RO4: the time in which an init container runs does not count, and the one after it does.
+// RO4: time in which an init container runs does not count, time after it does.
 func TestWorkIsNoWait(t *testing.T) {
 	o, s, now := Options{StartLimit: time.Minute}, &subject{handed: true}, time.Unix(1000, 0)
 	if err := o.complete(); err != nil {

@@ -16,24 +16,24 @@ const (
 
 // Options configures [New]. The zero value is useful.
 type Options struct {
-	// Limit is how long the whole run may take. 0: it takes as long as its pods do.
+	// Limit is how long the whole run may take. 0 means no limit.
 	Limit time.Duration
-	// StartLimit is how long a pod may wait for something before it counts as one that cannot
-	// run: an image, an object, room, its readiness. The time in which one of its containers
-	// runs towards its end does not count. It is also how long the sources may be silent.
-	// 0: 10 min. Negative: no limit.
+	// StartLimit is how long a pod may wait for something (an image, an object, room, its
+	// readiness) before its outcome is CannotRun. Time in which a container runs that is expected
+	// to end does not count. It is also how long the sources may be silent.
+	// 0 means 10 min, negative means no limit.
 	StartLimit time.Duration
-	// MaxRestarts is how often one container is restarted during the run; if it ends once more,
-	// and would be restarted, its pod counts as one that cannot run. 0: 6, as for a Job.
-	// Negative: no limit.
+	// MaxRestarts is how often one container may be restarted during the run; if it ends once
+	// more, and would be restarted, the outcome of its pod is CannotRun. 0 means 6, as for a Job;
+	// negative means no limit.
 	MaxRestarts int
-	// MinReady is how long the containers of a pod that runs for good must have been ready. 0: 5 s,
-	// so that a program that ends at once is not taken for one that runs. Negative: a moment.
+	// MinReady is how long the containers of a service must have been ready before its outcome is
+	// Running. 0 means 5 s, so that a program that ends at once does not count; negative means no time.
 	MinReady time.Duration
 	// Drain stops the pods that still run at the end, each with its grace period, whatever ended
-	// the run. Without it they go on, and nothing looks after them.
+	// the run. Without it they keep running unattended.
 	Drain bool
-	// Clock is the time of the run. Nil: the real clock.
+	// Clock is the time source of the run. Nil means the real clock.
 	Clock clock.Clock
 }
 

@@ -17,24 +17,24 @@ import (
 // Outcome is what became of a pod in a run.
 type Outcome string
 
-// The outcomes. Succeeded, Running and Stopped are as they should be.
+// The outcomes. Succeeded, Running and Stopped are good.
 const (
-	// Succeeded: every container has ended as it should.
+	// Succeeded means that every container has ended as it should.
 	Succeeded Outcome = "Succeeded"
-	// Running: the containers that run for good are ready.
+	// Running means that the containers that are meant to run without end are ready.
 	Running Outcome = "Running"
-	// Stopped: its source dropped the pod, and it was stopped.
+	// Stopped means that its source dropped the pod, and it was stopped.
 	Stopped Outcome = "Stopped"
-	// Failed: the pod has the phase Failed, because a container failed, or because it was
-	// refused or evicted.
+	// Failed means that the pod has the phase Failed, because a container failed, or because the
+	// pod was refused or evicted.
 	Failed Outcome = "Failed"
-	// CannotRun: the pod waited too long, crashed too often, or waits for what does not come.
+	// CannotRun means that the pod waited too long, crashed too often, or waits for what cannot come.
 	CannotRun Outcome = "CannotRun"
-	// Unfinished: the run ended first.
+	// Unfinished means that the run ended first.
 	Unfinished Outcome = "Unfinished"
 )
 
-// good reports whether the outcome is as it should be.
+// good reports whether the outcome is one that Err accepts.
 func (o Outcome) good() bool { return o == Succeeded || o == Running || o == Stopped }
 
 // Report says what became of the pods of a run. It encodes as JSON.
@@ -42,10 +42,10 @@ type Report struct {
 	// Started and Ended are the times of the run.
 	Started time.Time `json:"started"`
 	Ended   time.Time `json:"ended"`
-	// Pods are all that were desired during the run, sorted by namespace, name and UID.
+	// Pods are all pods that were desired during the run, sorted by namespace, name and UID.
 	Pods []Pod `json:"pods"`
-	// Problems are those of the engine at the end: unreadable manifests, say, or what a pod
-	// that cannot run waits for.
+	// Problems are the engine's at the end of the run, before a drain: an unreadable manifest,
+	// say, or what a pod that cannot run waits for.
 	Problems []podwright.Problem `json:"problems,omitempty"`
 }
 
@@ -55,8 +55,8 @@ type Pod struct {
 	Name      string    `json:"name"`
 	UID       types.UID `json:"uid"`
 	Outcome   Outcome   `json:"outcome"`
-	// Reason is one word, such as that of the pod's status or of a waiting container, and
-	// Message more about it. Both may be empty.
+	// Reason is one word, such as the reason of the pod's status or of a waiting container.
+	// Message says more. Both may be empty.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
 	// Containers in the order of the status, init containers first.
@@ -66,15 +66,15 @@ type Pod struct {
 // Container is what became of one container of a pod.
 type Container struct {
 	Name string `json:"name"`
-	// ExitCode is how it ended, the last time; nil if it has not.
+	// ExitCode is that of its last end, nil if it has not ended.
 	ExitCode *int32 `json:"exitCode,omitempty"`
 	// Reason is that of its state, such as Completed or ImagePullBackOff.
 	Reason   string `json:"reason,omitempty"`
 	Restarts int32  `json:"restarts"`
 }
 
-// Err returns nil if every pod became what it should and every source could be read, otherwise
-// everything that did not, joined.
+// Err returns nil if the outcome of every pod is good and every source could be read; otherwise it
+// returns all failures, joined.
 func (r Report) Err() error {
 	var all []error
 	for i := range r.Pods {
@@ -100,7 +100,7 @@ func (p *Pod) err() error {
 	return errors.New(text)
 }
 
-// podOf is the report on a pod with its verdict.
+// podOf returns the report on a pod with its verdict.
 func podOf(pod *v1.Pod, v verdict) Pod {
 	out := Pod{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Outcome: v.outcome, Reason: v.reason, Message: v.message}
 	for _, list := range [][]v1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
@@ -128,7 +128,7 @@ func containerOf(c *v1.ContainerStatus) Container {
 	return out
 }
 
-// byName is the order of pods in a report.
+// byName sorts the pods of a report.
 func byName(pods []Pod) {
 	slices.SortFunc(pods, func(a, b Pod) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))

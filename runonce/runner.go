@@ -16,23 +16,23 @@ import (
 	"github.com/podwright/podwright/status"
 )
 
-// ErrLimit, wrapped in the error of Run: the run took longer than its limit, or the sources
-// were not all heard within the start limit.
+// ErrLimit is wrapped in the error of [Runner.Run] if the run took longer than its limit, or
+// if the runtime or a source was not heard within the start limit.
 var ErrLimit = errors.New("the limit of the run is over")
 
-// errEnded: the engine ended by itself, because all its sources were closed.
+// errEnded means that the engine ended by itself, for example because all its sources were closed.
 var errEnded = errors.New("runonce: the engine ended before its pods did; keep its sources open")
 
 const (
-	// seldom is how often a run looks at its pods if nothing makes it look, and pause how long
-	// it does not look again whatever does: a look costs as much as there are pods.
+	// seldom is the longest time between two looks at the pods, pause the shortest: the cost of a
+	// look grows with the number of pods.
 	seldom = 10 * time.Second
 	pause  = 50 * time.Millisecond
 	// stopMargin is how long a drain may take beyond the longest grace period.
 	stopMargin = time.Minute
 )
 
-// Engine is what a run needs of an engine. A *podwright.Engine is one.
+// Engine is what a run needs of the engine. A *podwright.Engine is one.
 type Engine interface {
 	Run(ctx context.Context) error
 	Drain(ctx context.Context) error
@@ -42,17 +42,17 @@ type Engine interface {
 	Explain(uid types.UID) (podwright.Explanation, bool)
 }
 
-// Runner runs the pods of an engine once. Make one with [New], and put it into the
-// Observe.Sinks of the engine's configuration; without that it looks at the pods every 10 s.
+// Runner runs the pods of an engine once. Make one with [New], and add it to Observe.Sinks in
+// the engine's configuration; otherwise it looks at the pods only every 10 s.
 type Runner struct {
 	o       Options
 	begun   atomic.Bool
-	changed chan struct{} // takes one: there is something to look at
+	changed chan struct{} // holds one element while there is something to look at
 
 	mu       sync.Mutex
 	released map[types.UID]bool
 
-	// These are of the goroutine of Run.
+	// pods belongs to the goroutine of Run.
 	pods map[types.UID]*subject
 }
 
@@ -78,17 +78,17 @@ func (r *Runner) Store(_ context.Context, u status.Update) (status.StoreResult, 
 	return status.Stored, nil
 }
 
-// Run runs the engine until every pod is over, or ctx or a limit ends it, and returns when the
-// engine has ended. The report is about every pod in any case; an error is about the run: the
-// cause of ctx, an [ErrLimit], or what the engine's Run or Drain says. What became of
-// the pods is in [Report.Err] alone. With [Options.Drain] it returns later, when the pods have
-// stopped, also if ctx has ended: after the longest grace period and a minute at most. It is called once.
+// Run runs the engine until every pod is over, or ctx or a limit ends it, and returns once the
+// engine has ended. The report always covers every pod. The error is about the run only: the
+// cause of ctx, an [ErrLimit], or the error of the engine's Run or Drain; failures of pods are
+// in [Report.Err]. With [Options.Drain], Run first waits until the pods have stopped, even if ctx
+// has ended: at most for the longest grace period plus a minute. Call Run once.
 func (r *Runner) Run(ctx context.Context, engine Engine) (Report, error) {
 	if r.begun.Swap(true) {
 		return Report{}, errors.New("runonce: a Runner runs once: make another one")
 	}
 	report := Report{Started: r.o.Clock.Now()}
-	running, stop := context.WithCancel(context.WithoutCancel(ctx)) // a drain comes before its end
+	running, stop := context.WithCancel(context.WithoutCancel(ctx)) // ctx may end before the drain
 	defer stop()
 	ended := make(chan struct{})
 	var engineErr error // read once ended is closed
@@ -111,10 +111,10 @@ func (r *Runner) Run(ctx context.Context, engine Engine) (Report, error) {
 	return report, errors.Join(err, engineErr)
 }
 
-// await looks at the pods until all are over, nil, or something else ends the run.
+// await looks at the pods until all are over, and returns nil then, or until something else ends the run.
 func (r *Runner) await(ctx context.Context, engine Engine, ended <-chan struct{}) error {
 	begin := r.o.Clock.Now()
-	ready, last, due := engine.Ready(), time.Time{}, time.Time{} // due is the next look; zero before the sources are heard
+	ready, last, due := engine.Ready(), time.Time{}, time.Time{} // due is when to look next, zero until the engine is ready
 	for {
 		now := r.o.Clock.Now()
 		if !due.IsZero() && !now.Before(due) {
@@ -148,7 +148,7 @@ func (r *Runner) await(ctx context.Context, engine Engine, ended <-chan struct{}
 	}
 }
 
-// limit is when the time of the run is over, zero if never, and an [ErrLimit] if it is.
+// limit returns when the run's time is up, zero if never, and an [ErrLimit] if it is up.
 func (r *Runner) limit(begin, now time.Time, heard bool) (end time.Time, err error) {
 	if r.o.Limit > 0 {
 		if end = begin.Add(r.o.Limit); !now.Before(end) {
@@ -165,7 +165,7 @@ func (r *Runner) limit(begin, now time.Time, heard bool) (end time.Time, err err
 	return end, nil
 }
 
-// earlier is the earlier of two times; a zero one is never.
+// earlier returns the earlier of two times; a zero time means never.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -173,9 +173,9 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// look takes a look at all pods: whether all are over, and when another look is due.
+// look looks at all pods. It returns whether all are over, and when another look is due.
 func (r *Runner) look(engine Engine, now time.Time) (over bool, next time.Time) {
-	begun := map[types.UID]bool{} // before the statuses are read, which follow
+	begun := map[types.UID]bool{} // must be asked before the statuses are read
 	for uid, s := range r.pods {
 		begun[uid] = s.handed || s.begun(engine, uid, now)
 	}
@@ -201,25 +201,25 @@ func (r *Runner) look(engine Engine, now time.Time) (over bool, next time.Time) 
 	return over, next
 }
 
-// begun reports whether the engine has begun with a pod, or has nothing to hold it for, and
-// notes why if not.
+// begun reports whether the engine has begun with a pod, or has no reason to hold it back, and
+// notes the reason if it has one.
 func (s *subject) begun(engine Engine, uid types.UID, now time.Time) bool {
 	e, _ := engine.Explain(uid)
 	s.held = e.Held
 	if e.Worker != nil {
-		return e.Held == "" && !e.Worker.RestartRequested // otherwise it ends, and lives again
+		return e.Held == "" && !e.Worker.RestartRequested // otherwise one life ends, and another follows
 	}
 	return e.Held == "" && !now.Before(s.first.Add(handTime))
 }
 
-// isReleased reports whether the engine has let go of a pod.
+// isReleased reports whether the engine has released a pod.
 func (r *Runner) isReleased(uid types.UID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.released[uid]
 }
 
-// drain stops what still runs.
+// drain stops the pods that still run.
 func (r *Runner) drain(ctx context.Context, engine Engine) error {
 	limit := time.Duration(0)
 	for _, s := range r.pods {
@@ -235,7 +235,7 @@ func (r *Runner) drain(ctx context.Context, engine Engine) error {
 	return nil
 }
 
-// report is what became of each pod.
+// report returns what became of each pod.
 func (r *Runner) report(now time.Time) []Pod {
 	out := make([]Pod, 0, len(r.pods))
 	for _, s := range r.pods {

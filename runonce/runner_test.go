@@ -91,7 +91,7 @@ func (r *rig) end(limit time.Duration) time.Duration {
 	return time.Since(r.begin)
 }
 
-// outcomes are the pods of the report with what became of them, and the first reason.
+// outcomes lists the pods of the report with their outcomes and reasons.
 func (r *rig) outcomes() string {
 	var all []string
 	for _, p := range r.report.Pods {
@@ -111,7 +111,7 @@ func (r *rig) want(outcomes string) {
 	}
 }
 
-// running are the containers that run.
+// running counts the containers that run.
 func (r *rig) running() (n int) {
 	list, err := r.runtime.ListContainers(context.WithoutCancel(r.t.Context()), nil)
 	if err != nil {
@@ -125,7 +125,7 @@ func (r *rig) running() (n int) {
 	return n
 }
 
-// newPod returns a pod whose containers are called as in the scripts.
+// newPod returns a pod whose containers have names of scripts.
 func newPod(name string, policy v1.RestartPolicy, containers ...string) *v1.Pod {
 	p := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID("uid-" + name)},
@@ -137,7 +137,7 @@ func newPod(name string, policy v1.RestartPolicy, containers ...string) *v1.Pod 
 	return p
 }
 
-// scripts are what containers do, by their name.
+// scripts returns a runtime in which a container's name decides what it does.
 func scripts() *fake.Runtime {
 	return fake.New(fake.Options{Script: func(l fake.Launch) fake.Script {
 		switch l.Container {
@@ -156,7 +156,7 @@ func scripts() *fake.Runtime {
 	}})
 }
 
-// RO1, RO2: each kind of pod is reported as what it became, and the run ends when all are over.
+// RO1, RO2: each kind of pod is reported with its outcome, and the run ends when all are over.
 func TestRunEndsWhenEveryPodIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, scripts(), t.TempDir(), runonce.Options{})
@@ -186,7 +186,7 @@ func TestRunEndsWhenEveryPodIsOver(t *testing.T) {
 	})
 }
 
-// RO3: a drain at the end leaves nothing that runs, and the report says what there was.
+// RO3: a drain at the end leaves nothing running, and the report shows the pods as they were before it.
 func TestDrainStopsWhatRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, scripts(), t.TempDir(), runonce.Options{Drain: true})
@@ -201,7 +201,7 @@ func TestDrainStopsWhatRuns(t *testing.T) {
 	})
 }
 
-// RO2: no pods are over at once, and all is well.
+// RO2: a run without pods ends at once, without an error.
 func TestEmptySourceEndsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, scripts(), t.TempDir(), runonce.Options{})
@@ -214,7 +214,7 @@ func TestEmptySourceEndsAtOnce(t *testing.T) {
 	})
 }
 
-// RO4: a source that says nothing ends the run after the start limit, and is named.
+// RO4: a silent source ends the run after the start limit, and is named.
 func TestSilentSourceEndsTheRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, scripts(), t.TempDir(), runonce.Options{StartLimit: time.Minute})
@@ -235,7 +235,7 @@ func TestSilentSourceEndsTheRun(t *testing.T) {
 	})
 }
 
-// RO4: a pull without an answer costs its own pod, and no other.
+// RO4: a pull that never returns affects only its own pod.
 func TestHungPullIsAPodThatCannotRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := scripts()
@@ -249,7 +249,7 @@ func TestHungPullIsAPodThatCannotRun(t *testing.T) {
 	})
 }
 
-// RO2: a crowd of statuses costs a bounded number of looks.
+// RO2: a flood of statuses causes a bounded number of looks.
 func TestLooksAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, scripts(), t.TempDir(), runonce.Options{Limit: 11 * time.Second})

@@ -17,7 +17,7 @@ import (
 	"github.com/podwright/podwright/runonce"
 )
 
-// story is an engine with one pod whose status changes with time.
+// story is an engine with one pod whose status changes over time.
 type story struct {
 	begin    time.Time
 	chapters []chapter
@@ -30,7 +30,7 @@ type chapter struct {
 	status v1.PodStatus
 	held   string
 	worker bool
-	again  bool // its worker ends one life, and begins another then
+	again  bool // its worker ends one life and then begins another
 	leaves bool // it is being stopped
 }
 
@@ -65,7 +65,7 @@ func (s *story) Explain(uid types.UID) (podwright.Explanation, bool) {
 	return e, true
 }
 
-// RO3: what a pod became in an earlier run does not count while the engine has not begun with it.
+// RO3: the outcome of a pod in an earlier run does not count until the engine has begun with the pod.
 func TestEndOfAnEarlierRunDoesNotCount(t *testing.T) {
 	failed := v1.PodStatus{Phase: v1.PodFailed, Reason: "Evicted"}
 	waiting := func(reason string) v1.PodStatus {
@@ -113,7 +113,7 @@ func TestEndOfAnEarlierRunDoesNotCount(t *testing.T) {
 				if err != nil || len(report.Pods) != 1 || report.Pods[0].Outcome != c.want || !strings.Contains(report.Pods[0].Reason, c.reason) {
 					t.Errorf("%+v, %v", report, err)
 				}
-				// Nothing tells the run of a change here: it looks every 10 s.
+				// No status reaches the runner here: it looks every 10 s.
 				if took := time.Since(s.begin); took < c.after || took > c.after+11*time.Second {
 					t.Errorf("it took %v, want %v", took, c.after)
 				}

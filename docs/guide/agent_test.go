@@ -15,7 +15,7 @@ import (
 	"github.com/podwright/podwright/syncloop/source"
 )
 
-// A first agent runs the manifests of a folder, and prints how their pods are.
+// A first agent runs the manifests of a folder, and prints where the first pod runs.
 func Example_firstAgent() {
 	folder, err := os.MkdirTemp("", "agent-")
 	if err != nil {

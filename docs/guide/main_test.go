@@ -1,5 +1,5 @@
-// Package guide_test has the programs that the pages of this folder show. A house rule keeps
-// the pages equal to them.
+// Package guide_test has the programs that the pages of this folder show. A house rule checks
+// that the pages quote them exactly.
 package guide_test
 
 import (
@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// newPod is a pod with one container.
+// newPod returns a pod with one container.
 func newPod(name string) *v1.Pod {
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID("uid-" + name)},

@@ -28,7 +28,7 @@ func (c *counted) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandb
 	return id, err
 }
 
-// A runtime may embed another one and change a method.
+// A runtime may embed another one and override a method.
 func Example_ownRuntime() {
 	c := &counted{RuntimeService: fake.New(fake.Options{})}
 	config := &runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: "web", Namespace: "default", Uid: "1"}}

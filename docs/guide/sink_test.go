@@ -30,7 +30,7 @@ func (t *table) Store(_ context.Context, u status.Update) (status.StoreResult, e
 	return status.Stored, nil
 }
 
-// A sink hears of every pod until that is forgotten.
+// A sink receives the statuses of each pod until the pod is forgotten.
 func Example_ownSink() {
 	t := &table{rows: map[types.UID]v1.PodStatus{}}
 	web := status.PodRef{UID: "1", Namespace: "default", Name: "web"}

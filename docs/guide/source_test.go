@@ -28,7 +28,7 @@ func (f fleet) Run(ctx context.Context, deliver func(context.Context, []*v1.Pod)
 	}
 }
 
-// A source says which pods there should be, all of them each time.
+// A source delivers the full set of desired pods each time.
 func Example_ownSource() {
 	f := fleet{make(chan []*v1.Pod)}
 	ctx, cancel := context.WithCancel(context.Background())

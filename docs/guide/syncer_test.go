@@ -16,7 +16,7 @@ import (
 
 // lamps runs pods as lamps: a pod that is up has its lamp on.
 type lamps struct {
-	podworkers.PodSyncerFuncs // what it does not need
+	podworkers.PodSyncerFuncs // the methods that lamps does not need
 
 	mu sync.Mutex
 	on map[types.UID]bool
@@ -46,7 +46,7 @@ func (l *lamps) lit(uid types.UID) int {
 	return 0
 }
 
-// The workers call a syncer of one's own; they need no runtime.
+// The workers call a syncer of your own; they need no runtime.
 func Example_ownSyncer() {
 	l := &lamps{on: map[types.UID]bool{}}
 	w := podworkers.New(l, podworkers.Options{})

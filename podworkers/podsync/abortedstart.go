@@ -6,11 +6,10 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// abortedAsCreated returns a view that shows the containers whose start was aborted as
-// what they are: created, and never run. So an agent that is killed while it starts a pod
-// fails no pod that runs once, and no crash is held against it, nor a restart counted
-// unless the runtime cannot remove the container (HI8). The view is shared, so what changes
-// is copied.
+// abortedAsCreated returns a view that shows containers whose start was aborted as what they
+// are: created, but never run. So if the agent is killed while it starts a pod, a pod that runs
+// once does not fail, no crash is counted, and a restart is counted only if the runtime cannot
+// remove the container (HI8). The view is shared, so changed parts are copied.
 func abortedAsCreated(view *runtime.PodStatus) *runtime.PodStatus {
 	if view == nil || !slices.ContainsFunc(view.Containers, (*runtime.ContainerStatus).StartAborted) {
 		return view

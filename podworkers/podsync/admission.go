@@ -17,14 +17,14 @@ import (
 	"github.com/podwright/podwright/syncloop/admission"
 )
 
-// blockedRetry is how long a blocked pod waits for the next question.
+// blockedRetry is how long a blocked pod waits until its handlers are asked again.
 const blockedRetry = 10 * time.Second
 
 // reasonBlocked is the waiting reason of a blocked pod's containers.
 const reasonBlocked = "Blocked"
 
-// judge asks the handlers whether the pod may run now. One that panics, or does not
-// answer in time, refuses (IN6); until then there is an error.
+// judge asks the handlers whether the pod may run now. A handler that panics, or does not
+// answer in time, counts as refusing (IN6); until its time is up, judge returns an error.
 func (s *Syncer) judge(pod *v1.Pod) (admission.Verdict, error) {
 	if len(s.o.Admission.Handlers) == 0 {
 		return admission.Verdict{}, nil
@@ -40,7 +40,7 @@ func (s *Syncer) judge(pod *v1.Pod) (admission.Verdict, error) {
 	return admission.Refuse(admission.ReasonUnexpected, "%v", err), nil
 }
 
-// block stops what runs of a pod that may not run now, and says so (AD6).
+// block stops the containers of a pod that may not run now, and publishes why (AD6).
 func (s *Syncer) block(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus, v admission.Verdict) (podworkers.SyncResult, error) {
 	acted := false
 	if view.Running() {
@@ -65,7 +65,7 @@ func (s *Syncer) block(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus
 	}
 }
 
-// blockedInput is what the status of a blocked pod is made of.
+// blockedInput returns what the status of a blocked pod is generated from.
 func (s *Syncer) blockedInput(pod *v1.Pod, view *runtime.PodStatus, v admission.Verdict) status.Input {
 	in := s.input(pod, view, false, func(st *v1.PodStatus) {
 		if !podinfo.Terminal(st.Phase) {
@@ -81,7 +81,7 @@ func (s *Syncer) blockedInput(pod *v1.Pod, view *runtime.PodStatus, v admission.
 	return in
 }
 
-// refuseLate ends a pod whose setup ended with a refusal (AD8); false if err is none.
+// refuseLate fails a pod whose setup returned a refusal (AD8). It returns false if err is not a refusal.
 func (s *Syncer) refuseLate(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus, err error) (podworkers.SyncResult, bool, error) {
 	var refusal *admission.Refusal
 	if !errors.As(err, &refusal) || refusal.Admitted() {

@@ -76,8 +76,8 @@ func TestBlockedPodThatEndsIsTerminal(t *testing.T) {
 	}
 }
 
-// TestBlockedPodIsStoppedThoughItsStatusIsDropped: IN5: the pod is stopped and asked for again
-// at its own pace.
+// TestBlockedPodIsStoppedThoughItsStatusIsDropped: IN5: the pod is stopped, and the handlers are
+// asked again at the usual pace.
 func TestBlockedPodIsStoppedThoughItsStatusIsDropped(t *testing.T) {
 	n := newNode(t)
 	n.fail["SetPodStatus"] = true
@@ -90,8 +90,8 @@ func TestBlockedPodIsStoppedThoughItsStatusIsDropped(t *testing.T) {
 	}
 }
 
-// TestHandlerSeesOthersAndItsPanicRefuses: handlers are asked with the other active pods; one that panics
-// refuses (B9).
+// TestHandlerSeesOthersAndItsPanicRefuses: handlers are given the other active pods; a panic counts as
+// a refusal (B9).
 func TestHandlerSeesOthersAndItsPanicRefuses(t *testing.T) {
 	n := newNode(t)
 	others := func(except types.UID) iter.Seq[*v1.Pod] {
@@ -108,14 +108,14 @@ func TestHandlerSeesOthersAndItsPanicRefuses(t *testing.T) {
 	if !errors.Is(err, errBlocked) || !strings.Contains(err.Error(), "UnexpectedAdmissionError: a handler panicked: not u") {
 		t.Error(err)
 	}
-	s = n.syncer(withHandler(h)) // there are none
+	s = n.syncer(withHandler(h)) // there are no others
 	if _, err := s.SyncPod(t.Context(), podworkers.Sync, web(), nil, nothing()); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestLateRefusalEndsThePod: AD8: a refusal that comes out of setup fails the pod, and is
-// told, also if its status is dropped (IN5).
+// TestLateRefusalEndsThePod: AD8: a refusal returned by setup fails the pod, and is
+// reported even if the pod's status is dropped (IN5).
 func TestLateRefusalEndsThePod(t *testing.T) {
 	n := newNode(t)
 	refusal := &admission.Refusal{Verdict: admission.Refuse("NoDisk", "no disk")}
@@ -151,11 +151,11 @@ func TestLateRefusalEndsThePod(t *testing.T) {
 	n = newNode(t)
 	n.results = []pods.Result{{Err: refusal}}
 	if result, err := n.syncer().SyncPod(t.Context(), podworkers.Sync, web(), nil, nothing()); err != nil || !result.Terminal {
-		t.Error(result, err) // nothing hears of it
+		t.Error(result, err) // Refused is not set
 	}
 }
 
-// failAfterAdd lets statuses be stored only until the pod is probed.
+// failAfterAdd makes statuses fail to be stored once the pod is probed.
 type failAfterAdd struct{ prober }
 
 func (f failAfterAdd) AddPod(*v1.Pod) { f.n.fail["SetPodStatus"] = true }

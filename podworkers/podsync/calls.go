@@ -13,17 +13,17 @@ import (
 	"github.com/podwright/podwright/runtime/cri"
 )
 
-// Calls is a runtime whose calls are made for pods. It stands between the parts that make
-// the calls (package runtime/pods) and the runtime, and makes up for what runtimes do:
+// Calls is a runtime whose calls are made for pods. It sits between the code that makes the
+// calls (package runtime/pods) and the runtime, and compensates for two behaviors of runtimes:
 //
-//   - One shows for a moment less than it has answered. Calls tells the cache what was done,
-//     so that it reads again before anything is decided by an old list (spec/pleg.md D7), and
-//     keeps a step from making an object again that is not listed yet.
-//   - One kills what it is starting when the call is cut off, or leaves it half made. Calls
-//     lets the call of a start come to its end although its step was cancelled: with policy
-//     Never an agent that is updated at the wrong moment would fail a pod's only run. The
-//     step waits for it a moment only; a pod is not taken for stopped before the call is
-//     answered (RT1, RT3).
+//   - For a moment, lists may lack what the runtime has already answered. Calls tells the cache
+//     what was done, so that it reads again before an old list decides anything (spec/pleg.md
+//     D7), and keeps a step from making an object again that is not listed yet.
+//   - When a start is cut off, a runtime may kill what it is starting or leave it half made.
+//     Calls lets a start run to its end although its step was cancelled: otherwise an agent that
+//     is updated at the wrong moment would fail the only run of a pod with policy Never. The
+//     step waits only a moment for the start, but the pod does not count as stopped before the
+//     start is answered (RT1, RT3).
 //
 // Only calls made with the context of a [Syncer]'s step count as made for a pod.
 type Calls struct {
@@ -34,28 +34,28 @@ type Calls struct {
 }
 
 // Cache is told what calls for a pod have done, and reads the pod afterwards; package pleg
-// does. The methods that take no context do not block.
+// implements it. The methods that take no context must not block.
 type Cache interface {
-	// Report tells the state that a call has put an object into.
+	// Report reports the state into which a call has put an object.
 	Report(uid types.UID, id string, state runtime.State)
-	// Made and Removed tell what a call has made and removed; sandboxID is empty for a
+	// Made and Removed report what a call has made or removed; sandboxID is empty for a
 	// sandbox.
 	Made(uid types.UID, id, sandboxID string)
 	Removed(uid types.UID, id string)
-	// Described hands in what was read of a sandbox.
+	// Described passes on what was read of a sandbox.
 	Described(uid types.UID, sandbox *runtime.SandboxStatus)
-	// ReadNow lists and reads the pod, past the cache and into it. ReadObjects does without a
-	// list, if all that was made for the pod was told.
+	// ReadNow lists and reads the pod, past the cache, and updates the cache. ReadObjects does
+	// so without a list; it is for pods of which everything made was reported.
 	ReadNow(ctx context.Context, uid types.UID) (*runtime.PodStatus, error)
 	ReadObjects(ctx context.Context, uid types.UID) (*runtime.PodStatus, error)
 }
 
 // CallOptions configures [NewCalls].
 type CallOptions struct {
-	// Cache hears what was done and reads what came of it. Nil: nothing does.
+	// Cache is told what was done, and reads the outcome. Nil means no cache.
 	Cache Cache
-	// BeforeStart is called before a container of the pod is started; with an error it is
-	// not started. Nil: every container is.
+	// BeforeStart is called before a container of the pod is started; an error prevents
+	// the start. Nil means that every container may start.
 	BeforeStart func(ctx context.Context, uid types.UID) error
 	Clock       clock.WithDelayedExecution // nil: the real clock
 }
@@ -68,15 +68,15 @@ func NewCalls(service cri.RuntimeService, options CallOptions) *Calls {
 	return &Calls{RuntimeService: service, o: options, unlisted: newUnlisted(options.Clock), open: newOpenCalls(options.Clock)}
 }
 
-// Run returns when ctx has ended and every call has returned. Starts that no step waits for
-// any more are cancelled then: run it longer than what calls the steps.
+// Run returns once ctx has ended and every call has returned. When ctx ends, it cancels all
+// starts that are still under way, so it should outlast the code that calls the steps.
 func (c *Calls) Run(ctx context.Context) error {
 	<-ctx.Done()
 	c.open.close()
 	return nil
 }
 
-// made notes an object that no view may be without from now on, and reports its state.
+// made notes an object that every view must show from now on, and reports its state.
 func (c *Calls) made(ctx context.Context, err error, id, sandboxID string, state runtime.State) {
 	uid, ok := foreign.PodOf(ctx)
 	if !ok || err != nil {
@@ -108,9 +108,9 @@ func (c *Calls) removed(ctx context.Context, err error, id string) {
 	}
 }
 
-// Read reads a pod after calls for it, past the cache and into it: by what is known that they have
-// made, or by a list if a call may have made something that is not known. It is what
-// [pods.Options].Reader needs. It needs a Cache.
+// Read reads a pod after calls for it, past the cache, and updates the cache. It reads the objects
+// that the calls are known to have made; if a call may have made something else, it lists. It
+// serves as [pods.Options].Reader, and needs a Cache.
 func (c *Calls) Read(ctx context.Context, uid types.UID) (*runtime.PodStatus, error) {
 	if !c.open.needsList(uid) {
 		return c.o.Cache.ReadObjects(ctx, uid)
@@ -194,8 +194,8 @@ func (c *Calls) RemovePodSandbox(ctx context.Context, podSandboxID string) error
 }
 
 // outlast makes the call of a start on a goroutine of its own, with a context that outlives
-// ctx by openLimit, and waits for it until startTimeout after the end of ctx. A call whose
-// context has ended already gets it as it is.
+// ctx by openLimit, and waits for it until startTimeout after ctx ends. If ctx has already
+// ended, it makes the call with ctx itself.
 func (c *Calls) outlast(ctx context.Context, name string, call func(context.Context) (string, error)) (string, error) {
 	if ctx.Err() != nil {
 		return call(ctx)
@@ -214,7 +214,7 @@ func (c *Calls) outlast(ctx context.Context, name string, call func(context.Cont
 			}
 			c.open.end(uid, open, a.err, longer.Err() != nil || errors.Is(a.err, errGoexit))
 		}()
-		var unlisted *foreign.Calls // the runtime lists its calls itself
+		var unlisted *foreign.Calls // nil: the runtime's client already tracks its calls
 		a.err = unlisted.Contain(foreign.Call{Name: name}, func() (err error) {
 			a.id, err = call(longer)
 			return err
@@ -237,7 +237,7 @@ func (c *Calls) outlast(ctx context.Context, name string, call func(context.Cont
 	}
 }
 
-// errGoexit is what a call has returned that ended its goroutine: what became of it is not known.
+// errGoexit is the error of a call that ended its goroutine: its outcome is unknown.
 var errGoexit = errors.New("the runtime's client ended its goroutine")
 
 // answer is what a call returned, once done is closed.
@@ -256,13 +256,13 @@ func (c *Calls) awaitListed(uid types.UID, view *runtime.PodStatus) error {
 	return c.unlisted.check(uid, view)
 }
 
-// knowsAll reports whether views of the pod have all that the runtime has of it.
+// knowsAll reports whether views of the pod show everything that the runtime has of it.
 func (c *Calls) knowsAll(uid types.UID) bool {
 	return c != nil && c.o.Cache != nil && !c.open.needsList(uid)
 }
 
-// unanswered returns an error that names a start of the pod that has not been answered;
-// unsettled also names one that was cut off and may still be completed.
+// unanswered returns an error that names an unanswered start of the pod; unsettled also
+// considers starts that were cut off and may still be completed.
 func (c *Calls) unanswered(uid types.UID) error {
 	if c == nil {
 		return nil
@@ -277,7 +277,7 @@ func (c *Calls) unsettled(uid types.UID) error {
 	return c.open.unsettled(uid)
 }
 
-// forget drops what is known of a pod that is gone.
+// forget drops what is remembered of a pod that is gone.
 func (c *Calls) forget(uid types.UID) {
 	if c != nil {
 		c.unlisted.forget(uid)

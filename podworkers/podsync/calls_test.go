@@ -18,13 +18,13 @@ import (
 	"github.com/podwright/podwright/runtime/cri"
 )
 
-// callee is a runtime that answers as it is told.
+// callee is a runtime that answers as configured.
 type callee struct {
 	cri.RuntimeService
 	err error
 	// hang makes starts wait for the end of their context.
 	hang bool
-	// took is how long a start takes that does not hang.
+	// took is how long a start takes if it does not hang.
 	took    time.Duration
 	started bool
 	// exits makes starts end their goroutine.
@@ -61,7 +61,7 @@ func (c *callee) StopPodSandbox(context.Context, string) error       { return c.
 func (c *callee) RemoveContainer(context.Context, string) error      { return c.err }
 func (c *callee) RemovePodSandbox(context.Context, string) error     { return c.err }
 
-// calling makes each of the calls there are, by name.
+// calling has each call of Calls, by name.
 var calling = map[string]func(ctx context.Context, c *Calls) error{
 	"RunPodSandbox": func(ctx context.Context, c *Calls) error { _, err := c.RunPodSandbox(ctx, nil, ""); return err },
 	"CreateContainer": func(ctx context.Context, c *Calls) error {
@@ -78,7 +78,7 @@ var calling = map[string]func(ctx context.Context, c *Calls) error{
 // starts are the calls that outlast their step.
 var starts = []string{"RunPodSandbox", "CreateContainer", "StartContainer"}
 
-// TestCallsAreReported: D7: what a call for a pod has done is reported; a call that failed
+// TestCallsAreReported: D7: what a call for a pod has done is reported; a call that fails
 // or is made for no pod reports nothing.
 func TestCallsAreReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -106,7 +106,7 @@ func TestCallsAreReported(t *testing.T) {
 	})
 }
 
-// noted is a cache that notes what it is told.
+// noted is a cache that records its calls.
 type noted struct{ got *string }
 
 func (n noted) note(format string, args ...any) { *n.got += fmt.Sprintf(format+". ", args...) }
@@ -133,8 +133,8 @@ func (n noted) ReadObjects(_ context.Context, uid types.UID) (*runtime.PodStatus
 	return nothing(), nil
 }
 
-// TestGoexitIsNoAnswer (RT1): what became of a start is not known whose goroutine the runtime's
-// client has ended: it fails, and is not under way forever.
+// TestGoexitIsNoAnswer (RT1): the outcome of a start is unknown if the runtime's client ended its
+// goroutine: the start fails, and does not stay under way forever.
 func TestGoexitIsNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := NewCalls(&callee{exits: true}, CallOptions{})
@@ -197,7 +197,7 @@ func TestMadeObjectsAreAwaited(t *testing.T) {
 }
 
 // TestStartOutlastsItsStep: RT3: a step that is cancelled waits 3 s for a start that is under
-// way, and the start goes on for 4 min; one that has not begun gets the context as it is.
+// way, and the start continues for up to 4 min; a start that has not begun gets the step's context.
 func TestStartOutlastsItsStep(t *testing.T) {
 	for name, call := range calling {
 		if !slices.Contains(starts, name) {
@@ -248,7 +248,7 @@ func TestStartOutlastsItsStep(t *testing.T) {
 	}
 }
 
-// TestCallsEndWithTheAgent: what still hangs when the agent ends is cancelled, and waited for.
+// TestCallsEndWithTheAgent: calls that still hang when the agent ends are cancelled and awaited.
 func TestCallsEndWithTheAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := NewCalls(&callee{hang: true}, CallOptions{})
@@ -273,7 +273,7 @@ func TestCallsEndWithTheAgent(t *testing.T) {
 	})
 }
 
-// TestPanicOfAStartIsAnError: a runtime that panics in a start ends that call only.
+// TestPanicOfAStartIsAnError: a runtime's panic in a start ends only that call.
 func TestPanicOfAStartIsAnError(t *testing.T) {
 	var panicked *foreign.PanicError
 	_, err := NewCalls(panicking{}, CallOptions{}).RunPodSandbox(foreign.ForPod(t.Context(), "u"), nil, "")
@@ -288,8 +288,8 @@ func (panicking) RunPodSandbox(context.Context, *runtimeapi.PodSandboxConfig, st
 	panic("oops")
 }
 
-// TestContainerStartsOnlyAfterBeforeStart: HI8: a container is started only after the caller agreed, who is asked
-// about pods only.
+// TestContainerStartsOnlyAfterBeforeStart: HI8: a container is started only after BeforeStart has succeeded, which
+// is called only for pods.
 func TestContainerStartsOnlyAfterBeforeStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := &callee{}
@@ -315,8 +315,8 @@ func TestContainerStartsOnlyAfterBeforeStart(t *testing.T) {
 	})
 }
 
-// TestCutOffStartsDoNotPileUp: RT1. A pod whose sandbox is cut off at each attempt, for months, is
-// remembered by those that the runtime may still complete, not by all of them.
+// TestCutOffStartsDoNotPileUp: RT1. If each attempt to make a pod's sandbox is cut off, for months,
+// only the calls that the runtime may still complete are remembered, not all of them.
 func TestCutOffStartsDoNotPileUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := NewCalls(&callee{err: runtime.ErrDeadline}, CallOptions{})
@@ -337,12 +337,12 @@ func TestCutOffStartsDoNotPileUp(t *testing.T) {
 	})
 }
 
-// TestPodIsListedAfterACallThatFailed: B14, RT1. After a start that may have made something, the pod is read by a list
-// until one has been made when nothing more can come of the call; otherwise by what the calls made.
+// TestPodIsListedAfterACallThatFailed: B14, RT1. After a start that may have made something, the pod is listed until
+// a list comes late enough to show all effects of the start; otherwise the objects that the calls made are read.
 func TestPodIsListedAfterACallThatFailed(t *testing.T) {
 	for name, test := range map[string]struct {
 		rt *callee
-		// over is when nothing more can come of the call.
+		// over is when the call can have no further effect.
 		over time.Duration
 	}{
 		"refused":   {&callee{err: errFake}, 0},
@@ -377,7 +377,7 @@ func TestPodIsListedAfterACallThatFailed(t *testing.T) {
 					}
 					read("read")
 					_ = calling[start](ctx, c)
-					c.forget("u") // its next life begins without doubts
+					c.forget("u") // its next life begins without uncertain calls
 					<-time.After(settling)
 					_ = c.unsettled("u")
 					read("read")
@@ -399,7 +399,7 @@ func TestPodIsListedAfterACallThatFailed(t *testing.T) {
 	})
 }
 
-// TestSandboxThatAStepReadsIsHandedIn: B14.
+// TestSandboxThatAStepReadsIsHandedIn: B14: the cache gets what a step read of a sandbox.
 func TestSandboxThatAStepReadsIsHandedIn(t *testing.T) {
 	var got string
 	c := NewCalls(described{}, CallOptions{Cache: noted{&got}})

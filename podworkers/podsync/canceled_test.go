@@ -13,8 +13,8 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// TestCallCutOffIsCanceledWithAnyClient: C1: the error of a call that was cut off matches ErrCanceled, also when a
-// CRI client other than this module's made it; every other error stays as it is.
+// TestCallCutOffIsCanceledWithAnyClient: C1: the error of a call that was cut off matches ErrCanceled even if a
+// CRI client other than this module's made it; every other error is unchanged.
 func TestCallCutOffIsCanceledWithAnyClient(t *testing.T) {
 	raw := fmt.Errorf("stop: %w", status.Error(codes.Canceled, "context canceled"))
 	for name, row := range map[string]struct {
@@ -23,7 +23,7 @@ func TestCallCutOffIsCanceledWithAnyClient(t *testing.T) {
 	}{
 		"a gRPC status":   {raw, true},
 		"the sentinel":    {runtime.ErrCanceled, true},
-		"a context":       {context.Canceled, false}, // known as it is
+		"a context":       {context.Canceled, false}, // the workers know it without a wrapper
 		"another failure": {status.Error(codes.Internal, "canceled"), false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -20,7 +20,7 @@ import (
 )
 
 // The syncer keeps its side of the contract, on a fake runtime in virtual time. It leaves
-// a pod's folder to housekeeping, so nothing shows what it holds.
+// a pod's folder to housekeeping, so the subject has no Held.
 func TestSyncerConforms(t *testing.T) {
 	for _, c := range syncertest.Cases() {
 		t.Run(c.Name, func(t *testing.T) {

@@ -21,8 +21,8 @@ const (
 	messageDeadline = "Pod was active on the node longer than the specified deadline"
 )
 
-// deadlineOf returns when a pod has been active for as long as it may; false if it has
-// no deadline, or has not started (W3).
+// deadlineOf returns when a pod's active deadline expires; false if it has no deadline, or
+// has not started (W3).
 func deadlineOf(pod *v1.Pod, s *v1.PodStatus) (time.Time, bool) {
 	start := s.StartTime
 	if start == nil {
@@ -34,9 +34,9 @@ func deadlineOf(pod *v1.Pod, s *v1.PodStatus) (time.Time, bool) {
 	return start.Add(timing.Seconds(*pod.Spec.ActiveDeadlineSeconds)), true
 }
 
-// expire fails a pod whose deadline has passed, and has a pod whose deadline is to come
-// woken at that moment (W5). It reports whether the pod has ended, and what its statuses say
-// of that.
+// expire fails a pod whose deadline has passed, and schedules a wake-up at a deadline that is
+// still to come (W5). It reports whether the deadline has passed, and returns what amends the
+// pod's statuses in that case.
 func (s *Syncer) expire(pod *v1.Pod, view *runtime.PodStatus, published *v1.PodStatus) (podworkers.PodStatusFunc, bool) {
 	at, has := deadlineOf(pod, published)
 	if !has {
@@ -52,15 +52,15 @@ func (s *Syncer) expire(pod *v1.Pod, view *runtime.PodStatus, published *v1.PodS
 		st.Phase, st.Reason, st.Message = v1.PodFailed, reasonDeadline, messageDeadline
 	}
 	_, _ = s.publish(pod, view, false, amend)
-	// Its phase is terminal from now on, so this event comes once in its life.
+	// Its phase is terminal from now on, so this event is recorded once in its life.
 	s.o.Events.Eventf(pod, v1.EventTypeNormal, reasonDeadline, messageDeadline)
 	return amend, true
 }
 
-// errDeadline is why a step was cut short.
+// errDeadline is the cause of the end of a step's context.
 var errDeadline = errors.New("the pod's deadline has passed")
 
-// deadlines wakes pods when their deadline has come, and cuts short the step that may be
+// deadlines wakes pods at their deadlines, and cuts short a step under way, which may be
 // waiting for a call that never ends.
 type deadlines struct {
 	clock clock.WithTicker
@@ -70,7 +70,7 @@ type deadlines struct {
 
 	mu sync.Mutex
 	at map[types.UID]time.Time
-	// steps are those under way, of pods with a deadline.
+	// steps cancel the steps that are under way for pods with a deadline.
 	steps map[types.UID]context.CancelCauseFunc
 }
 
@@ -78,7 +78,7 @@ func newDeadlines(c clock.WithTicker, wake func(uid types.UID)) *deadlines {
 	return &deadlines{clock: c, wake: wake, changed: make(chan struct{}, 1), at: map[types.UID]time.Time{}, steps: map[types.UID]context.CancelCauseFunc{}}
 }
 
-// begin returns a context for a step of the pod, which ends with the pod's deadline (W5).
+// begin returns a context for a step of the pod, which ends at the pod's deadline (W5).
 // The caller calls end after the step.
 func (d *deadlines) begin(ctx context.Context, pod *v1.Pod) (_ context.Context, end func()) {
 	if pod.Spec.ActiveDeadlineSeconds == nil {
@@ -96,7 +96,7 @@ func (d *deadlines) begin(ctx context.Context, pod *v1.Pod) (_ context.Context, 
 	}
 }
 
-// cut ends the step of the pod that is under way.
+// cut cancels the step that is under way for the pod, if any.
 func (d *deadlines) cut(uid types.UID) {
 	d.mu.Lock()
 	cancel := d.steps[uid]
@@ -106,7 +106,7 @@ func (d *deadlines) cut(uid types.UID) {
 	}
 }
 
-// set has a pod woken at this time, instead of the time set before.
+// set schedules the pod's wake-up, in place of the one set before.
 func (d *deadlines) set(uid types.UID, at time.Time) {
 	d.mu.Lock()
 	known := d.at[uid].Equal(at)
@@ -121,15 +121,15 @@ func (d *deadlines) set(uid types.UID, at time.Time) {
 	}
 }
 
-// forget lets a pod sleep.
+// forget drops the pod's wake-up.
 func (d *deadlines) forget(uid types.UID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.at, uid)
 }
 
-// take removes and returns the pods that are due, and when the next one is; zero if
-// none is.
+// take removes and returns the pods that are due. next is when the next one is due, zero if
+// there is none.
 func (d *deadlines) take(now time.Time) (due []types.UID, next time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -145,8 +145,8 @@ func (d *deadlines) take(now time.Time) (due []types.UID, next time.Time) {
 	return due, next
 }
 
-// Run wakes pods when their deadline has come ([Options.Wake]), and ends what their step
-// waits for, until ctx ends. It returns nil.
+// Run wakes pods at their deadlines ([Options.Wake]) and cuts short their steps under way,
+// until ctx ends. It returns nil.
 func (s *Syncer) Run(ctx context.Context) error { return s.deadlines.run(ctx) }
 
 // run wakes pods until ctx ends.

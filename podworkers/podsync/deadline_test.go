@@ -20,8 +20,8 @@ import (
 	"github.com/podwright/podwright/runtime/pods"
 )
 
-// TestDeadlineCountsFromTheLocalStart: W3, edge case 27. The local start time counts, then the API's; none
-// is no deadline.
+// TestDeadlineCountsFromTheLocalStart: W3, edge case 27. The local start time counts, then the API's; without
+// either there is no deadline.
 func TestDeadlineCountsFromTheLocalStart(t *testing.T) {
 	at := func(s int64) *metav1.Time { return &metav1.Time{Time: time.Unix(s, 0)} }
 	for name, test := range map[string]struct {
@@ -42,8 +42,8 @@ func TestDeadlineCountsFromTheLocalStart(t *testing.T) {
 	}
 }
 
-// TestDueDeadlineIsTakenOnce: W1, W2, edge case 34. A new time takes the place of the old one, a
-// later one too; due is who has reached it, at that very moment, and once.
+// TestDueDeadlineIsTakenOnce: W1, W2, edge case 34. A new time replaces the old one, even if it is
+// later; a pod is due once, from the very moment of its deadline.
 func TestDueDeadlineIsTakenOnce(t *testing.T) {
 	at := func(s int64) time.Time { return time.Unix(1000+s, 0) }
 	d := newDeadlines(clock.RealClock{}, nil)
@@ -67,7 +67,7 @@ func TestDueDeadlineIsTakenOnce(t *testing.T) {
 	check(60, 0, "web")
 	check(3600, 0)
 	d.set("web", at(7200))
-	d.set("web", at(4000)) // an earlier one, too
+	d.set("web", at(4000)) // an earlier time replaces it too
 	d.set("gone", at(4000))
 	d.forget("gone")
 	check(3999, 4000)
@@ -81,8 +81,8 @@ func deadlinePod(start time.Time) *v1.Pod {
 	return pod
 }
 
-// TestDeadlineBeyondAllTime: W3. A manifest may name more seconds than a duration holds; its pod has
-// all the time there is.
+// TestDeadlineBeyondAllTime: W3. A manifest may name more seconds than a time.Duration holds; its pod
+// never reaches the deadline.
 func TestDeadlineBeyondAllTime(t *testing.T) {
 	start := time.Now()
 	for _, seconds := range []int64{10_000_000_000, math.MaxInt64} {
@@ -122,7 +122,7 @@ func TestPodFailsAtItsDeadline(t *testing.T) {
 		if err != nil || !result.Terminal {
 			t.Error(result.Terminal, err)
 		}
-		var told v1.PodStatus // IN8: it is durable by way of the workers, whatever becomes of the status
+		var told v1.PodStatus // IN8: the workers make it durable, whatever becomes of the status
 		if result.Amend(&told); told.Phase != v1.PodFailed || told.Reason != "DeadlineExceeded" {
 			t.Errorf("amended to %+v", told)
 		}
@@ -140,7 +140,7 @@ func TestPodFailsAtItsDeadline(t *testing.T) {
 	})
 }
 
-// TestDeadlineIsForgotten: a pod that lost its deadline, or stops, is not woken.
+// TestDeadlineIsForgotten: a pod that no longer has a deadline, or that stops, is not woken.
 func TestDeadlineIsForgotten(t *testing.T) {
 	n := newNode(t)
 	n.view = viewOf(runtime.Exited)
@@ -162,7 +162,7 @@ func TestDeadlineIsForgotten(t *testing.T) {
 	}
 }
 
-// TestDeadlineEndsPodWhoseStatusIsDropped: IN5: the pod ends, and its next status that is taken
+// TestDeadlineEndsPodWhoseStatusIsDropped: IN5: the pod ends, and its next accepted status
 // says why.
 func TestDeadlineEndsPodWhoseStatusIsDropped(t *testing.T) {
 	n := newNode(t)
@@ -180,7 +180,7 @@ func TestDeadlineEndsPodWhoseStatusIsDropped(t *testing.T) {
 	}
 }
 
-// storesOnce takes one status.
+// storesOnce accepts one status.
 type storesOnce struct{ statuses }
 
 func (s storesOnce) SetPodStatus(pod *v1.Pod, status v1.PodStatus) error {
@@ -188,7 +188,7 @@ func (s storesOnce) SetPodStatus(pod *v1.Pod, status v1.PodStatus) error {
 	return s.statuses.SetPodStatus(pod, status)
 }
 
-// TestDueDeadlineWithoutWakeIsDropped: without someone to wake, due deadlines are dropped.
+// TestDueDeadlineWithoutWakeIsDropped: without [Options.Wake], due deadlines are dropped.
 func TestDueDeadlineWithoutWakeIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t)
@@ -202,7 +202,7 @@ func TestDueDeadlineWithoutWakeIsDropped(t *testing.T) {
 	})
 }
 
-// hungPods never ends a step by itself.
+// hungPods ends a step only when its context ends.
 type hungPods struct {
 	Pods
 	cause error

@@ -42,7 +42,7 @@ func (noRecords) ForgetProbes(types.UID)                              {}
 func (noRecords) EarlierLife(types.UID) bool                          { return false }
 func (noRecords) EarlierLifeGone(context.Context, types.UID) error    { return nil }
 
-// noRestarts is for callers that ask for no restarts.
+// noRestarts requests no restarts.
 type noRestarts struct{}
 
 func (noRestarts) Asked(types.UID) *status.AskedRestarts { return nil }
@@ -54,7 +54,7 @@ type noMirrors struct{}
 func (noMirrors) Want(*v1.Pod)     {}
 func (noMirrors) Forget(types.UID) {}
 
-// noContent has nothing to give back.
+// noContent has nothing to release.
 type noContent struct{}
 
 func (noContent) TearDownVolumes(context.Context, types.UID) error        { return nil }

@@ -11,8 +11,8 @@ import (
 
 // removeEarlierLife removes what the runtime has of an earlier life of a UID, and returns
 // the view without it. A static pod that its source removed and wants again keeps its UID:
-// containers that are not run again after an exit would stay stopped in its new life. What
-// runs belongs to the pod and stays.
+// without this, containers that do not restart after an exit would stay stopped in its new
+// life. If something runs, it belongs to the current life, and nothing is removed.
 func (s *Syncer) removeEarlierLife(ctx context.Context, uid types.UID, view *runtime.PodStatus) (*runtime.PodStatus, error) {
 	if !s.o.Records.EarlierLife(uid) {
 		return view, nil

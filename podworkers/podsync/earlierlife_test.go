@@ -12,7 +12,7 @@ import (
 )
 
 // TestEndsOfAnEarlierLifeDoNotCount: S5: what an earlier life of the UID left is removed before
-// the pod's status is made of it, and only once.
+// the pod's first status is generated, and only once.
 func TestEndsOfAnEarlierLifeDoNotCount(t *testing.T) {
 	n := newNode(t)
 	n.earlier, n.view = true, nothing()
@@ -33,7 +33,7 @@ func TestEndsOfAnEarlierLifeDoNotCount(t *testing.T) {
 	}
 }
 
-// TestNothingIsRemovedOfAnEarlierLifeThatLeftNothing: nor is what runs.
+// TestNothingIsRemovedOfAnEarlierLifeThatLeftNothing: running containers are not removed either.
 func TestNothingIsRemovedOfAnEarlierLifeThatLeftNothing(t *testing.T) {
 	for name, view := range map[string]*runtime.PodStatus{"unknown": nil, "nothing left": nothing(), "it runs": viewOf(runtime.Running)} {
 		n := newNode(t)

@@ -33,7 +33,7 @@ type agent struct {
 	workers *podworkers.Workers
 }
 
-// newAgent ties the parts together.
+// newAgent connects the parts.
 func newAgent(rt *fake.Runtime, clock clock.WithTickerAndDelayedExecution, rootDir string) *agent {
 	a := &agent{sink: status.NewChannelSink(0)}
 	sequence := &runtime.Sequence{}
@@ -58,7 +58,7 @@ func must[T any](made T, err error) T {
 	return made
 }
 
-// run serves until ctx ends. desired is the pod to look at again when the runtime shows
+// run runs the parts until ctx ends. It syncs the desired pod whenever the runtime shows
 // something new.
 func (a *agent) run(ctx context.Context, desired *v1.Pod) error {
 	changes := a.pleg.Subscribe()
@@ -81,7 +81,7 @@ func (a *agent) run(ctx context.Context, desired *v1.Pod) error {
 	}
 }
 
-// await lets virtual time pass until a status says what is waited for, and returns it.
+// await lets virtual time pass until a status meets the condition, and returns it.
 func (a *agent) await(until func(u status.Update) bool) status.Update {
 	tick := time.NewTicker(100 * time.Microsecond)
 	defer tick.Stop()
@@ -99,7 +99,7 @@ func (a *agent) await(until func(u status.Update) bool) status.Update {
 
 // The workers, the syncer, the runtime's reconciler, pleg and the status manager make a
 // node agent without an Engine, here on a fake runtime and a fake clock: a pod runs,
-// crashes, runs again, is deleted and gone.
+// crashes, runs again, is deleted, and is gone.
 func Example() {
 	root := must(os.MkdirTemp("", "example-"))
 	defer os.RemoveAll(root)

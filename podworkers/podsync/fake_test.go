@@ -24,8 +24,8 @@ import (
 
 var errFake = errors.New("told to fail")
 
-// node is all that a syncer works with. It notes the calls in order, and each of them
-// fails that is named in fail.
+// node is everything a syncer works with. It records the calls in order; the calls named in
+// fail return an error.
 type node struct {
 	t     *testing.T
 	clock *clocktesting.FakeClock
@@ -33,10 +33,10 @@ type node struct {
 	mu    sync.Mutex
 	calls []string
 	fail  map[string]bool
-	// failure is what they fail with, nil: errFake.
+	// failure is the error of these calls; nil means errFake.
 	failure error
 
-	// view is what the pod looks like when it is read again; nil: as it looked before.
+	// view is what a reading of the pod returns.
 	view *runtime.PodStatus
 	// results of SyncPod; the last one repeats.
 	results []pods.Result
@@ -69,7 +69,7 @@ func newNode(t *testing.T) *node {
 	}
 }
 
-// syncer returns a syncer on the node with everything there is; change edits its options.
+// syncer returns a syncer on the node with all options set; change edits them.
 func (n *node) syncer(change ...func(*Options)) *Syncer {
 	o := Options{
 		Content: content{n}, Probes: prober{n}, Allocations: allocations{n}, Records: records{n}, Mirrors: mirrors{n},
@@ -89,7 +89,7 @@ func (n *node) syncer(change ...func(*Options)) *Syncer {
 	return New(n, reader{n}, statuses{n}, o)
 }
 
-// do notes a call.
+// do records a call.
 func (n *node) do(name string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -100,7 +100,7 @@ func (n *node) do(name string) error {
 	return nil
 }
 
-// want checks the calls since it was asked last.
+// want checks the calls since it was last called.
 func (n *node) want(calls ...string) {
 	n.t.Helper()
 	n.mu.Lock()
@@ -111,7 +111,7 @@ func (n *node) want(calls ...string) {
 	n.calls = nil
 }
 
-// last is the status that was published last.
+// last returns the status that was published last.
 func (n *node) last() v1.PodStatus {
 	n.t.Helper()
 	if len(n.published) == 0 {
@@ -267,7 +267,7 @@ func web() *v1.Pod {
 	}
 }
 
-// viewOf is a view of the pod with a ready sandbox and the container in a state.
+// viewOf returns a view of the pod with its container in a state; the sandbox runs unless the container has exited.
 func viewOf(state runtime.State) *runtime.PodStatus {
 	c := &runtime.ContainerStatus{ID: runtime.ContainerID{Runtime: "rt", ID: "c1"}, Name: "c", SandboxID: "s1", State: state}
 	if state != runtime.Created {
@@ -287,10 +287,10 @@ func viewOf(state runtime.State) *runtime.PodStatus {
 	}
 }
 
-// nothing is the view of a pod that the runtime does not have.
+// nothing returns the view of a pod that the runtime does not have.
 func nothing() *runtime.PodStatus { return &runtime.PodStatus{UID: "u"} }
 
-// same compares results, except for what amends the statuses: that there is something.
+// same compares results; of Amend it compares only whether it is set.
 func same(a, b podworkers.SyncResult) bool {
 	return a.Terminal == b.Terminal && a.Acted == b.Acted && (a.Amend == nil) == (b.Amend == nil)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// heldRetry is how long a pod that waits for the gate waits for a signal that may be lost.
+// heldRetry is how long a pod waits at the gate before it looks again, because the signal may be lost.
 const heldRetry = time.Minute
 
 // held are the pods that wait for the gate.
@@ -29,7 +29,7 @@ type atGate struct {
 	since           time.Time
 }
 
-// add notes that a pod waits; if it is known to, it waits on.
+// add notes that a pod waits. A pod that already waits keeps the time when it began.
 func (h *held) add(pod *v1.Pod, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -48,7 +48,7 @@ func (h *held) remove(uid types.UID) {
 	delete(h.pods, uid)
 }
 
-// all returns the pods and since when they wait. The map is the caller's.
+// all returns the waiting pods. The caller owns the map.
 func (h *held) all() map[types.UID]atGate {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -64,8 +64,8 @@ func (h *held) take() []types.UID {
 	return uids
 }
 
-// GateChanged says that [Options.Gate] may have opened: the pods that wait for it are woken
-// ([Options.Wake]). Without it they look again every minute. It does not block.
+// GateChanged says that [Options.Gate] may have opened: if it has, the pods that wait for it are
+// woken ([Options.Wake]). Without this call they look again every minute. It does not block.
 func (s *Syncer) GateChanged() {
 	if s.o.Gate() != nil {
 		return

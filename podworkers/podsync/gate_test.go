@@ -13,8 +13,8 @@ import (
 	"github.com/podwright/podwright/syncloop/admission"
 )
 
-// TestClosedGateHoldsSetup: IN13. While the gate is closed nothing of a pod is started,
-// its status is published, and it is woken once the gate opens. A pod that runs goes on.
+// TestClosedGateHoldsSetup: IN13. While the gate is closed nothing of a pod is started, but
+// its status is published, and it is woken once the gate opens. A running pod is not held.
 func TestClosedGateHoldsSetup(t *testing.T) {
 	closed := errors.New("the node is shutting down")
 	n := newNode(t)

@@ -9,13 +9,13 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// withLostEnds completes what the runtime shows of a pod by the containers that have ended for
-// good and whose records are gone, because they were removed, or the runtime lost
-// them: without that they would be run again (spec/cleanup.md CK3, HI8). What is known
-// of them is in the pod's status. The view is shared, so what changes is copied.
+// withLostEnds adds to the view of a pod the containers that have ended for good and whose
+// records are gone, because they were removed or the runtime lost them: otherwise these
+// containers would run again (spec/cleanup.md CK3, HI8). It takes them from the pod's status.
+// The view is shared, so changed parts are copied.
 func withLostEnds(pod *v1.Pod, view *runtime.PodStatus, shown *v1.PodStatus) *runtime.PodStatus {
 	if restartpolicy.RestartsAll(&pod.Spec) {
-		return view // then it may be the reset that has removed them
+		return view // the reset may have removed the records
 	}
 	var lost []*runtime.ContainerStatus
 	find := func(name string, statuses []v1.ContainerStatus, again func(code int32) bool) {
@@ -52,14 +52,14 @@ func withLostEnds(pod *v1.Pod, view *runtime.PodStatus, shown *v1.PodStatus) *ru
 	return &out
 }
 
-// inFirstSandbox reports whether the pod has not lost a sandbox yet, as far as the
-// runtime shows: in another one its init containers run again, and their records have been
+// inFirstSandbox reports whether the pod has never lost a sandbox, as far as the runtime
+// shows: in a newer sandbox its init containers run again, and their records have been
 // removed for that (spec/runtime.md 6.2).
 func inFirstSandbox(view *runtime.PodStatus) bool {
 	return view == nil || len(view.Sandboxes) == 0 || view.Sandboxes[0].Attempt == 0 && view.Sandboxes[0].State == runtime.Running
 }
 
-// recordOf is the record that a runtime would have of an end.
+// recordOf returns the record that a runtime would have of an end.
 func recordOf(status *v1.ContainerStatus, end *v1.ContainerStateTerminated) *runtime.ContainerStatus {
 	id, err := runtime.ParseContainerID(end.ContainerID)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// TestEndedContainersAreNotRunAgain: CK3, HI8: which containers are counted as ended although the runtime has
-// no record of them: those whose status shows an end after which they are not run again.
+// TestEndedContainersAreNotRunAgain: CK3, HI8: a container without a record in the runtime counts as ended if its
+// status shows an end after which it does not run again.
 func TestEndedContainersAreNotRunAgain(t *testing.T) {
 	sidecar := v1.ContainerRestartPolicyAlways
 	all := []v1.ContainerRestartRule{{Action: v1.ContainerRestartRuleActionRestartAllContainers}}
@@ -24,9 +24,9 @@ func TestEndedContainersAreNotRunAgain(t *testing.T) {
 		policy v1.RestartPolicy
 		spec   func(*v1.PodSpec)
 		state  v1.ContainerState
-		kind   string             // init, ephemeral; else an app container
+		kind   string             // init or ephemeral; empty: an app container
 		view   *runtime.PodStatus // nil: only the other container
-		none   bool               // nothing
+		none   bool               // the runtime has nothing of the pod
 		want   bool
 	}{
 		{name: "Never, failed", policy: v1.RestartPolicyNever, state: ended(7), want: true},

@@ -16,18 +16,18 @@ import (
 const (
 	// startTimeout is how long a step that was cancelled waits for a start that is under
 	// way. Starts take a fraction of a second; a runtime that hangs must not keep an agent
-	// from ending, nor a pod's other containers from being stopped.
+	// from exiting, or a pod's other containers from being stopped.
 	startTimeout = 3 * time.Second
-	// openLimit is how long such a start may go on without its step. A runtime whose call
-	// is cancelled leaves more behind than one that is let finish (RT3).
+	// openLimit is how long such a start may continue without its step. A runtime leaves
+	// more behind when a call is cancelled than when it may finish the call (RT3).
 	openLimit = 4 * time.Minute
-	// settling is how long a runtime may still complete a call after it was cancelled or
-	// ran out of time.
+	// settling is how long a runtime may still complete a call that was cancelled or
+	// timed out.
 	settling = 10 * time.Second
 )
 
-// openCalls are the starts that have not been answered, and those whose outcome is not known
-// although they have ended (RT1).
+// openCalls tracks the starts that have not been answered, and those that have ended with an
+// unknown outcome (RT1).
 type openCalls struct {
 	clock clock.PassiveClock
 	// going counts the goroutines of calls.
@@ -36,25 +36,25 @@ type openCalls struct {
 	mu     sync.Mutex
 	byPod  map[types.UID]map[*openCall]struct{}
 	closed bool
-	// uncertain are the pods for which a call may have made something whose ID is not known.
+	// uncertain are the pods for which a call may have made something whose ID is unknown.
 	uncertain map[types.UID]struct{}
 }
 
-// openCall is one of them.
+// openCall is one of these starts.
 type openCall struct {
 	name   string
 	since  time.Time
 	cancel context.CancelCauseFunc
-	// latestEnd is when nothing more can come of a call that has ended; zero: it has not.
+	// latestEnd is when a call that has ended can have no further effect; zero while it has not ended.
 	latestEnd time.Time
 }
 
-// outcomeKnown reports whether nothing more can come of the call.
+// outcomeKnown reports whether the call can have no further effect.
 func (c *openCall) outcomeKnown(now time.Time) bool {
 	return !c.latestEnd.IsZero() && !now.Before(c.latestEnd)
 }
 
-// unansweredError says what a pod waits for.
+// unansweredError names the call that a pod waits for.
 type unansweredError struct {
 	call  string
 	since time.Time
@@ -83,8 +83,8 @@ func (o *openCalls) setUncertain(uid types.UID) {
 	o.uncertain[uid] = struct{}{}
 }
 
-// needsList reports whether only a list shows all that was made for the pod: a call has failed, or
-// has not been answered.
+// needsList reports whether only a list shows everything made for the pod, because a call has failed
+// or has not been answered.
 func (o *openCalls) needsList(uid types.UID) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -92,20 +92,20 @@ func (o *openCalls) needsList(uid types.UID) bool {
 	return uncertain || len(o.byPod[uid]) > 0
 }
 
-// setCertain notes that a list has shown what the pod's calls have made, or that the pod is gone.
+// setCertain notes that a list has shown what the pod's calls made, or that the pod is gone.
 func (o *openCalls) setCertain(uid types.UID) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.uncertain, uid)
 }
 
-// begin notes a call, which is cancelled at once if the agent ends.
+// begin notes a call, and cancels it at once if the agent is ending.
 func (o *openCalls) begin(uid types.UID, name string, cancel context.CancelCauseFunc) *openCall {
 	c := &openCall{name: name, since: o.clock.Now(), cancel: cancel}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for old := range o.byPod[uid] {
-		if old.outcomeKnown(c.since) { // a pod whose starts are cut off time and again keeps none of them
+		if old.outcomeKnown(c.since) { // starts that are cut off again and again must not pile up
 			delete(o.byPod[uid], old)
 		}
 	}
@@ -119,7 +119,7 @@ func (o *openCalls) begin(uid types.UID, name string, cancel context.CancelCause
 	return c
 }
 
-// end notes how a call ended. One that was cut off may be completed nevertheless.
+// end notes how a call ended. The runtime may still complete one that was cut off.
 func (o *openCalls) end(uid types.UID, c *openCall, err error, cancelled bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -149,8 +149,8 @@ func (o *openCalls) unanswered(uid types.UID) error {
 	return nil
 }
 
-// unsettled returns an error that names a call of the pod of which something may still come;
-// if there is none, a reading that begins now shows all that came of the pod's calls.
+// unsettled returns an error that names a call of the pod that may still have an effect. If there
+// is none, a reading that begins now shows everything that the pod's calls have done.
 func (o *openCalls) unsettled(uid types.UID) error {
 	if err := o.unanswered(uid); err != nil {
 		return err

@@ -18,60 +18,60 @@ import (
 	"github.com/podwright/podwright/syncloop/admission"
 )
 
-// Errors a step may return, besides those of the parts it works with. Both are retried by
-// the workers.
+// Errors that a step may return, besides those of the parts it works with. The workers retry
+// all of them.
 var (
-	// errStillRunning: containers run although the runtime said that it stopped them.
+	// errStillRunning means that containers run although the runtime said that it stopped them.
 	errStillRunning = errors.New("containers still run after they were stopped")
-	// errBlocked: an admission handler keeps the pod from running for now.
+	// errBlocked means that an admission handler keeps the pod from running for now.
 	errBlocked = errors.New("the pod may not run now")
-	// errHeld: no pod is set up now.
+	// errHeld means that the gate is closed: no pod is set up now.
 	errHeld = errors.New("setup is held back")
 )
 
-// Pods makes the runtime calls for a pod; [pods.Manager] does. Calls for different pods
-// run in parallel, those for one pod do not.
+// Pods makes the runtime calls for a pod; [pods.Manager] implements it. Calls for different
+// pods run in parallel, calls for one pod do not.
 type Pods interface {
 	SyncPod(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus) pods.Result
 	// KillPod stops the pod and leaves a fresh reading of it in the cache.
 	KillPod(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus, graceOverride *int64) error
 	KillRuntimePod(ctx context.Context, pod *runtime.Pod, graceOverride *int64) error
-	// KillListed stops what the runtime lists of the pod, without reading more of it.
+	// KillListed stops what the runtime lists of the pod, without reading any details.
 	KillListed(ctx context.Context, pod *v1.Pod, graceOverride *int64) error
-	// WaitingReasons, PodResources and TerminationMessage complete what the status of a pod
-	// tells.
+	// WaitingReasons, PodResources and TerminationMessage supply details for the status of
+	// a pod.
 	WaitingReasons(uid types.UID) map[string]pods.Waiting
 	PodResources(pod *v1.Pod) runtime.Resources
 	TerminationMessage(container *runtime.ContainerStatus) string
 }
 
-// Content gives back what a stopped pod still holds; [pods.Manager] does.
+// Content releases what a stopped pod still holds; [pods.Manager] implements it.
 type Content interface {
 	TearDownVolumes(ctx context.Context, uid types.UID) error
 	// RemovePod removes the pod's containers and sandboxes from the runtime.
 	RemovePod(ctx context.Context, uid types.UID) error
-	// RemoveStopped removes what the view shows of a pod; its containers have stopped.
+	// RemoveStopped removes what the view shows of a pod whose containers have stopped.
 	RemoveStopped(ctx context.Context, view *runtime.PodStatus) error
 	DestroyCgroup(ctx context.Context, uid types.UID) error
-	// Forget drops what is kept in memory of the pod.
+	// Forget drops what is kept in memory about the pod.
 	Forget(uid types.UID)
 }
 
-// Reader shows what the runtime has of a pod; package pleg does.
+// Reader reads what the runtime has of a pod; package pleg implements it.
 type Reader interface {
-	// ReadNow reads the pod past the cache and into it.
+	// ReadNow reads the pod past the cache, and updates the cache.
 	ReadNow(ctx context.Context, uid types.UID) (*runtime.PodStatus, error)
 	// Get returns the cached reading.
 	Get(uid types.UID) (*runtime.PodStatus, error)
-	// Hold keeps readings of the pod back until Release, so that no state between two
-	// calls is published. ReadNow passes a hold.
+	// Hold delays readings of the pod until Release, so that no intermediate state
+	// between two calls is published. ReadNow ignores a hold.
 	Hold(uid types.UID)
 	Release(uid types.UID)
 }
 
-// Statuses keeps and sends the statuses of pods; package status does. Statuses report and
-// do not decide: an error says that one was dropped, which the implementation logs and
-// counts, and no step ends because of it (IN5).
+// Statuses stores and sends the statuses of pods; package status implements it. Statuses
+// report and do not decide: an error means that a status was dropped. The implementation logs
+// and counts it, and no step ends because of it (IN5).
 type Statuses interface {
 	SetPodStatus(pod *v1.Pod, status v1.PodStatus) error
 	// TerminatePod makes the pod's status final.
@@ -79,7 +79,7 @@ type Statuses interface {
 	Get(uid types.UID) (v1.PodStatus, bool)
 }
 
-// Prober probes the containers of a pod; package probe does.
+// Prober probes the containers of a pod; package probe implements it.
 type Prober interface {
 	AddPod(pod *v1.Pod)
 	StopLivenessAndStartup(uid types.UID)
@@ -90,10 +90,10 @@ type Prober interface {
 }
 
 // Allocations grants pods their CPU and memory (spec/runtime.md 21);
-// [pods.Allocations] does.
+// [pods.Allocations] implements it.
 type Allocations interface {
-	// Allocate decides over what the pod asks for. changed: there is something new to
-	// tell in its status.
+	// Allocate decides how much of its request the pod is granted. changed means that the
+	// pod's status has something new to report.
 	Allocate(pod *v1.Pod) (allocated *v1.Pod, changed bool, err error)
 	// Allocated returns the pod with what it was granted.
 	Allocated(pod *v1.Pod) *v1.Pod
@@ -102,49 +102,48 @@ type Allocations interface {
 	Forget(uid types.UID) error
 }
 
-// Records is what the caller has written down about pods, for an agent that outlives its
-// process.
+// Records is what the caller has recorded about pods, for an agent that continues after a
+// restart of its process.
 type Records interface {
-	// Previous returns the status that the next one of the pod is generated from: old, or
-	// one that tells how containers ended that were started and that the runtime, which
-	// shows view, has lost (spec/cleanup.md CK5). old is nil if no status is known.
+	// Previous returns the status from which the pod's next status is generated: old, or a
+	// status that also says how containers ended that the runtime has lost (spec/cleanup.md
+	// CK5). view is what the runtime shows; old is nil if no status is known.
 	Previous(pod *v1.Pod, view *runtime.PodStatus, old *v1.PodStatus) *v1.PodStatus
-	// ProbeUnwritten reports whether a success of a probe is not written down yet. The
-	// status does not show it before (spec/probe.md 8.3).
+	// ProbeUnwritten reports whether a probe's success is not recorded yet. The status
+	// does not show it until then (spec/probe.md 8.3).
 	ProbeUnwritten(kind probe.Kind, id runtime.ContainerID) bool
-	// ForgetProbes drops the results of a pod whose containers have stopped.
+	// ForgetProbes drops the probe results of a pod whose containers have stopped.
 	ForgetProbes(uid types.UID)
 	// EarlierLife reports whether the runtime may still have containers of an earlier life
-	// of the UID, whose ends do not count for the pod. EarlierLifeGone says that it has not.
+	// of the UID, whose ends do not count for the pod. EarlierLifeGone says that they are gone.
 	EarlierLife(uid types.UID) bool
 	EarlierLifeGone(ctx context.Context, uid types.UID) error
 }
 
-// Restarts knows the restarts of pods that somebody asked for (spec/syncloop.md OC2). Its methods do
-// not block.
+// Restarts knows the requested restarts of pods (spec/syncloop.md OC2). Its methods must not block.
 type Restarts interface {
-	// Asked returns those of a pod, nil if there are none.
+	// Asked returns the requested restarts of a pod, nil if there are none.
 	Asked(uid types.UID) *status.AskedRestarts
-	// Seen is called with what the runtime shows of a pod: what has been done by then is forgotten.
+	// Seen is called with what the runtime shows of a pod: restarts that it shows as done are forgotten.
 	Seen(pod *v1.Pod, view *runtime.PodStatus)
 }
 
-// Mirrors keeps the mirror pods of static pods (spec/syncloop.md 8). Its methods do not
+// Mirrors keeps the mirror pods of static pods (spec/syncloop.md 8). Its methods must not
 // block.
 type Mirrors interface {
-	// Want says that a static pod is set up and should have a mirror pod.
+	// Want says that a static pod is desired and should have a mirror pod.
 	Want(static *v1.Pod)
 	Forget(uid types.UID)
 }
 
-// Admission decides whether a pod may run beyond its first admission (spec/syncloop.md
+// Admission decides after a pod's first admission whether it may run (spec/syncloop.md
 // AD6, AD8). The zero value admits every pod.
 type Admission struct {
-	// Handlers are asked before every sync of a pod. While one refuses, the pod's
-	// containers are stopped and wait with the reason Blocked; it is asked again every 10 s.
-	// A handler that panics refuses.
+	// Handlers are asked before every sync of a pod. While one refuses, the pod's containers
+	// are stopped and wait with the reason Blocked; the handlers are asked again every 10 s.
+	// A handler that panics counts as refusing.
 	Handlers []admission.Handler
-	// Others yields the active pods without one, for the handlers. Nil: there are none.
+	// Others yields the active pods except one, for the handlers. Nil means that there are none.
 	Others func(except types.UID) iter.Seq[*v1.Pod]
 	// Refused is called for a pod that failed because its setup returned an
 	// [admission.Refusal].
@@ -154,50 +153,50 @@ type Admission struct {
 // Hooks follow a pod through its steps. Nil functions are skipped. They run on the
 // goroutine of the step and must not block.
 type Hooks struct {
-	// Syncing is called first in SyncPod; the step goes on with the context it returns.
+	// Syncing is called first in SyncPod; the step continues with the context it returns.
 	Syncing func(ctx context.Context, uid types.UID) context.Context
-	// Changed is called after SyncPod has changed something in the runtime.
+	// Changed is called after [Pods].SyncPod has changed something in the runtime.
 	Changed func(uid types.UID)
 	// Terminating is called first in every attempt of SyncTerminatingPod.
 	Terminating func(uid types.UID)
-	// Terminated is called in every attempt of SyncTerminatedPod, before anything is told:
-	// no container of the pod runs any more.
+	// Terminated is called in every attempt of SyncTerminatedPod, before anything is
+	// published: no container of the pod runs any more.
 	Terminated func(uid types.UID)
-	// Released is called last, when the pod holds nothing any more.
+	// Released is called last, once the pod holds nothing any more.
 	Released func(uid types.UID)
 }
 
 // Options configures [New]. The zero value works: no probes, no volumes or cgroups to
-// give back, no resources to grant, all pods admitted, the real clock.
+// release, no resources to grant, all pods admitted, the real clock.
 type Options struct {
-	// Calls are the runtime calls made for pods, if they were made with [NewCalls]. Nil:
-	// a runtime that lists an object later than it made it may get the object twice.
+	// Calls is the wrapper around the runtime that Pods uses, if [NewCalls] made one. Nil means
+	// that an object may be made twice on a runtime that lists it only some time after making it.
 	Calls *Calls
-	// Content gives back what a stopped pod holds. Nil: nothing is given back.
+	// Content releases what a stopped pod holds. Nil means that nothing is released.
 	Content Content
-	// Removable reports whether the records of a terminated pod's containers may go from
-	// the runtime. Nil: they stay.
+	// Removable reports whether the records of a terminated pod's containers may be removed
+	// from the runtime. Nil means that they stay.
 	Removable func(uid types.UID) bool
 
 	Probes      Prober      // nil: nothing is probed
 	Allocations Allocations // nil: pods get what they ask for
 	Records     Records     // nil: nothing outlives the process
-	Restarts    Restarts    // nil: none is asked for
+	Restarts    Restarts    // nil: no restarts are requested
 	Mirrors     Mirrors     // nil: static pods have no mirror pods
 	Admission   Admission
 
-	// Gate returns why no pod should be set up now: nothing is started for a pod that has
-	// nothing running (IN13). [Syncer.GateChanged] reports that it has opened. It must not block. A
-	// nil function: it is always open.
+	// Gate returns why no pod should be set up now, nil if the gate is open. While it is closed,
+	// nothing is started for a pod that has nothing running (IN13). Call [Syncer.GateChanged] when
+	// it has opened. Gate must not block. A nil function means that the gate is always open.
 	Gate func() error
-	// Network returns why pods get no network now, nil if they do. A nil function: they
-	// always do.
+	// Network returns why pods get no network now, nil if they do. A nil function means
+	// that they always do.
 	Network func() error
-	// Wake asks the workers for a sync of the pod, when its deadline has come (see
-	// [Syncer.Run]) or the gate is open. Nil: either is noticed by the next sync.
+	// Wake asks the workers to sync the pod, because its deadline has come (see
+	// [Syncer.Run]) or the gate has opened. Nil means that the next sync notices either.
 	Wake func(uid types.UID)
 
-	// NodeIPs returns the node's addresses, for the statuses of pods. Nil: they are unknown.
+	// NodeIPs returns the node's addresses, for the statuses of pods. Nil means unknown.
 	NodeIPs func() []string
 	Hooks   Hooks
 
@@ -205,7 +204,7 @@ type Options struct {
 	Events podworkers.EventRecorder // nil: events are dropped
 }
 
-// setDefaults replaces what is not set.
+// setDefaults fills in what is not set.
 func (o *Options) setDefaults() {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}

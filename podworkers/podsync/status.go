@@ -15,8 +15,8 @@ import (
 	"github.com/podwright/podwright/status"
 )
 
-// PublishEnd publishes and finishes the status of a pod that has nothing running and no
-// worker that would do it, because it ended while no agent was there.
+// PublishEnd publishes the status of a pod and makes it final. It is for a pod that ended while
+// no agent was running: nothing of it runs, and no worker would publish its end.
 func (s *Syncer) PublishEnd(pod *v1.Pod, view *runtime.PodStatus) error {
 	_, err := s.publish(pod, view, true, nil)
 	return errors.Join(err, s.statuses.TerminatePod(pod))
@@ -27,7 +27,7 @@ func (s *Syncer) publish(pod *v1.Pod, view *runtime.PodStatus, ended bool, amend
 	return s.store(pod, s.input(pod, view, ended, amend))
 }
 
-// input is what the status of a pod is made of.
+// input returns what the status of a pod is generated from.
 func (s *Syncer) input(pod *v1.Pod, view *runtime.PodStatus, ended bool, amend podworkers.PodStatusFunc) status.Input {
 	in := status.Input{
 		Pod: pod, Runtime: s.withMessages(abortedAsCreated(view)), Terminal: ended,
@@ -52,9 +52,9 @@ func (s *Syncer) input(pod *v1.Pod, view *runtime.PodStatus, ended bool, amend p
 	return in
 }
 
-// store generates the pod's status and hands it on. It returns the status also if that was
-// dropped, because the steps go on by it. An end that was decided over the pod, such as an
-// eviction, stays part of its statuses until one of them is taken.
+// store generates the pod's status and hands it on. It returns the status even if that was
+// dropped, because the steps still follow it. An end imposed on the pod, such as an eviction,
+// stays part of its statuses until one of them is accepted.
 func (s *Syncer) store(pod *v1.Pod, in status.Input) (v1.PodStatus, error) {
 	if in.Amend == nil {
 		in.Amend = s.stopping.untold(pod.UID)
@@ -69,7 +69,7 @@ func (s *Syncer) store(pod *v1.Pod, in status.Input) (v1.PodStatus, error) {
 	return generated, err
 }
 
-// probeFacts tells the status generator what the probes know of a pod's containers.
+// probeFacts returns what tells the status generator the probe results of a pod's containers.
 func (s *Syncer) probeFacts(pod *v1.Pod) func(container string, id runtime.ContainerID) status.ProbeFacts {
 	fact := func(k probe.Kind, container string, id runtime.ContainerID) probe.Result {
 		r := s.o.Probes.Status(k, pod, container, id)
@@ -88,7 +88,7 @@ func (s *Syncer) probeFacts(pod *v1.Pod) func(container string, id runtime.Conta
 
 // withMessages returns the view with the termination messages of its exited
 // containers filled in, as far as a status shows them: the newest two of each name. The
-// view is shared, so what changes is copied.
+// view is shared, so changed parts are copied.
 func (s *Syncer) withMessages(view *runtime.PodStatus) *runtime.PodStatus {
 	if view == nil {
 		return nil
@@ -114,7 +114,7 @@ func (s *Syncer) withMessages(view *runtime.PodStatus) *runtime.PodStatus {
 	return out
 }
 
-// named counts the containers of a name.
+// named counts the containers with a name.
 func named(name string, containers []*runtime.ContainerStatus) (n int) {
 	for _, c := range containers {
 		if c.Name == name {

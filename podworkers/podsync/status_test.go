@@ -13,7 +13,7 @@ import (
 	"github.com/podwright/podwright/runtime/pods"
 )
 
-// TestWaitingReasonsAreShown: why a container does not start is part of the status.
+// TestWaitingReasonsAreShown: the status says why a container does not start.
 func TestWaitingReasonsAreShown(t *testing.T) {
 	n := newNode(t)
 	n.waiting = map[string]pods.Waiting{"c": {Reason: "ErrImagePull", Message: "no such image"}}
@@ -25,7 +25,7 @@ func TestWaitingReasonsAreShown(t *testing.T) {
 	}
 }
 
-// TestPodResourcesAreThoseOfTheCgroup: spec/status.md 6.7.
+// TestPodResourcesAreThoseOfTheCgroup: spec/status.md 6.7: the status shows the pod's limits in the runtime.
 func TestPodResourcesAreThoseOfTheCgroup(t *testing.T) {
 	n := newNode(t)
 	n.resources = runtime.Resources{MilliCPULimit: 700}
@@ -40,8 +40,8 @@ func TestPodResourcesAreThoseOfTheCgroup(t *testing.T) {
 	}
 }
 
-// TestNewestTwoEndsGetTheirMessage: exited containers get their message, the newest two of each
-// name; the view that is shared stays as it is.
+// TestNewestTwoEndsGetTheirMessage: the newest two exited containers of each name get their
+// message; the shared view is not modified.
 func TestNewestTwoEndsGetTheirMessage(t *testing.T) {
 	n := newNode(t)
 	n.message = "bye"
@@ -88,8 +88,8 @@ func TestProbeSuccessIsShownOnceWritten(t *testing.T) {
 	}
 }
 
-// TestPreviousStatusIsTheRecords: CK5: what the records know of lost containers is where
-// the next status starts from.
+// TestPreviousStatusIsTheRecords: CK5: the next status is based on what the records know of
+// lost containers.
 func TestPreviousStatusIsTheRecords(t *testing.T) {
 	n := newNode(t)
 	n.lost = &v1.PodStatus{Phase: v1.PodRunning, ContainerStatuses: []v1.ContainerStatus{{

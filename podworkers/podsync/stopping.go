@@ -13,14 +13,14 @@ import (
 )
 
 // Stopping returns the pods that are being stopped and had not finished by themselves,
-// each with a deletionTimestamp. They may be desired no more. The map is the caller's, the
+// each with a deletionTimestamp. They may no longer be desired. The caller owns the map; the
 // pods are shared.
 func (s *Syncer) Stopping() map[types.UID]*v1.Pod { return s.stopping.all() }
 
-// StoppingPod returns one of the pods of Stopping, and whether it is one.
+// StoppingPod returns one pod of [Syncer.Stopping], and whether it is among them.
 func (s *Syncer) StoppingPod(uid types.UID) (*v1.Pod, bool) { return s.stopping.get(uid) }
 
-// stopping is what a syncer remembers of pods whose end has begun.
+// stopping is what a syncer remembers about pods whose end has begun.
 type stopping struct {
 	clock clock.PassiveClock
 
@@ -28,7 +28,7 @@ type stopping struct {
 	pods map[types.UID]*v1.Pod
 	// final are the pods whose status is final and that still hold something.
 	final map[types.UID]bool
-	// amends are ends that were decided over pods and that no status has told yet.
+	// amends are the ends imposed on pods that no accepted status has reported yet.
 	amends map[types.UID]podworkers.PodStatusFunc
 }
 
@@ -60,7 +60,7 @@ func (s *stopping) remove(uid types.UID) {
 	delete(s.amends, uid)
 }
 
-// untold returns what the next status of a pod has to say because the last one was dropped;
+// untold returns what must amend the next status of a pod because the last one was dropped,
 // nil if there is nothing.
 func (s *stopping) untold(uid types.UID) podworkers.PodStatusFunc {
 	s.mu.Lock()
@@ -68,7 +68,7 @@ func (s *stopping) untold(uid types.UID) podworkers.PodStatusFunc {
 	return s.amends[uid]
 }
 
-// setUntold notes whether what amends a pod's status has still to be told.
+// setUntold notes whether what amends a pod's status still has to be reported.
 func (s *stopping) setUntold(uid types.UID, amend podworkers.PodStatusFunc, untold bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 	"github.com/podwright/podwright/runtime/pods"
 )
 
-// publishRetry is how long a pod that is well waits before it offers again a status that was
-// dropped. All other work of the pod keeps its own pace (IN5).
+// publishRetry is how long an otherwise healthy pod waits before it offers a dropped status
+// again. All other work of the pod keeps its own pace (IN5).
 const publishRetry = 10 * time.Second
 
 // maxResets bounds how often one sync starts over because the whole pod was reset
@@ -25,8 +25,7 @@ const publishRetry = 10 * time.Second
 const maxResets = 3
 
 // Syncer is the reference [podworkers.PodSyncer]. Make one with [New]. All methods are
-// safe for concurrent use as far as the contract of PodSyncer allows it: one step at a time
-// per pod.
+// safe for concurrent use, within the contract of PodSyncer: one step at a time per pod.
 type Syncer struct {
 	pods      Pods
 	reader    Reader
@@ -53,7 +52,7 @@ func New(pods Pods, reader Reader, statuses Statuses, options Options) *Syncer {
 }
 
 // SyncPod publishes what the runtime shows, does the next steps, and publishes
-// what they led to. A status that is dropped keeps it from none of this.
+// the outcome. A dropped status stops none of this.
 func (s *Syncer) SyncPod(ctx context.Context, _ podworkers.UpdateType, pod, _ *v1.Pod, view *runtime.PodStatus) (_ podworkers.SyncResult, err error) {
 	defer func() { err = canceled(err) }()
 	ctx = s.o.Hooks.Syncing(ctx, pod.UID)
@@ -113,9 +112,9 @@ func (s *Syncer) SyncPod(ctx context.Context, _ podworkers.UpdateType, pod, _ *v
 	if result, refused, err := s.refuseLate(ctx, pod, view, errors.Join(result.Err, err)); refused {
 		return result, err
 	}
-	// Start failures count as news even if nothing was done.
+	// Publish even if nothing was done: a failure to start is news too.
 	published, unpublished := s.publish(pod, view, false, nil)
-	s.o.Restarts.Seen(pod, view) // who waits for it finds it in the status
+	s.o.Restarts.Seen(pod, view) // after publishing: the status shows the restart to whatever waits for it
 	out := podworkers.SyncResult{Acted: result.Acted}
 	if err := errors.Join(retryAt(result), err); err != nil {
 		return out, err
@@ -126,8 +125,8 @@ func (s *Syncer) SyncPod(ctx context.Context, _ podworkers.UpdateType, pod, _ *v
 	return out, nil
 }
 
-// allocate gives the pod the resources it may have now, and publishes what was decided
-// over those it asks for.
+// allocate grants the pod the resources it may have now, and publishes what was decided
+// about its request.
 func (s *Syncer) allocate(desired *v1.Pod, view *runtime.PodStatus) (*v1.Pod, error) {
 	pod, changed, err := s.o.Allocations.Allocate(desired)
 	if err != nil {
@@ -171,8 +170,8 @@ func (s *Syncer) act(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus, 
 	}
 }
 
-// read reads the pod after it was changed. What went wrong may have left more than what is known to have
-// been made.
+// read reads the pod after it was changed. It lists after a failure, which may have left more than the
+// objects known to have been made.
 func (s *Syncer) read(ctx context.Context, uid types.UID, failed error) (*runtime.PodStatus, error) {
 	if failed != nil || s.o.Calls == nil || s.o.Calls.o.Cache == nil {
 		return s.reader.ReadNow(ctx, uid)
@@ -180,20 +179,20 @@ func (s *Syncer) read(ctx context.Context, uid types.UID, failed error) (*runtim
 	return s.o.Calls.Read(ctx, uid)
 }
 
-// seen tells the workers that nothing was changed since the view was read.
+// seen tells the workers that the step has changed nothing since the view was read.
 func seen(ctx context.Context, view *runtime.PodStatus) {
 	if view != nil {
 		podworkers.Seen(ctx, view.Stamp)
 	}
 }
 
-// retryError is the error of a sync that is held by a back-off with a known end.
+// retryError is the error of a sync that waits for a known time, such as the end of a back-off.
 type retryError struct {
 	error
 	at time.Time
 }
 
-// RetryAt is when another attempt makes sense; see [podworkers.PodSyncer].
+// RetryAt returns when another attempt makes sense; see [podworkers.PodSyncer].
 func (e retryError) RetryAt() time.Time { return e.at }
 
 // Unwrap returns the error without its time.

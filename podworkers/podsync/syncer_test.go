@@ -19,11 +19,11 @@ import (
 	"github.com/podwright/podwright/syncloop/admission"
 )
 
-// publishing is what it takes to publish a status.
+// publishing lists the calls that publish a status.
 var publishing = []string{"SetPodStatus", "Observed"}
 
 // TestSyncPodPublishesBeforeAndAfterItsWork: the step publishes, grants, probes, acts,
-// reads and publishes, and makes an event of nothing.
+// reads and publishes, and records no event.
 func TestSyncPodPublishesBeforeAndAfterItsWork(t *testing.T) {
 	n := newNode(t)
 	n.results, n.view = []pods.Result{{Acted: true}}, viewOf(runtime.Running)
@@ -90,8 +90,8 @@ func TestFailedCallEndsSyncPod(t *testing.T) {
 	}
 }
 
-// TestWorkIsReportedThoughItsStatusCannotBeStored: what was done is not forgotten when the status after it cannot be
-// stored.
+// TestWorkIsReportedThoughItsStatusCannotBeStored: the result says that something was done even if the status after
+// it cannot be stored.
 func TestWorkIsReportedThoughItsStatusCannotBeStored(t *testing.T) {
 	n := newNode(t)
 	n.results, n.view = []pods.Result{{Acted: true}}, viewOf(runtime.Running)
@@ -103,7 +103,7 @@ func TestWorkIsReportedThoughItsStatusCannotBeStored(t *testing.T) {
 	}
 }
 
-// TestDroppedStatusKeepsNoPodFromItsWork: IN5: a pod whose statuses are all dropped is set up,
+// TestDroppedStatusKeepsNoPodFromItsWork: IN5: a pod whose statuses are all dropped is set up
 // and offers its status again after publishRetry; a failed call keeps its own back-off.
 func TestDroppedStatusKeepsNoPodFromItsWork(t *testing.T) {
 	n := newNode(t)
@@ -127,7 +127,7 @@ func TestDroppedStatusKeepsNoPodFromItsWork(t *testing.T) {
 	}
 }
 
-// TestEndedPodIsNotTouched: a pod whose phase is final gets no call at all.
+// TestEndedPodIsNotTouched: no runtime call is made for a pod whose phase is terminal.
 func TestEndedPodIsNotTouched(t *testing.T) {
 	n := newNode(t)
 	result, err := n.syncer().SyncPod(t.Context(), podworkers.Sync, web(), nil, viewOf(runtime.Exited))
@@ -140,7 +140,7 @@ func TestEndedPodIsNotTouched(t *testing.T) {
 	}
 }
 
-// TestEndSeenAfterWork: the end that a step leads to is told by the same step.
+// TestEndSeenAfterWork: a step that leads to the pod's end reports it itself.
 func TestEndSeenAfterWork(t *testing.T) {
 	n := newNode(t)
 	n.results, n.view = []pods.Result{{Acted: true}}, viewOf(runtime.Exited)
@@ -151,7 +151,7 @@ func TestEndSeenAfterWork(t *testing.T) {
 }
 
 // TestResetPodIsSyncedAgain: a sync that reset the whole pod is followed by another one
-// in the same step, four in all at most.
+// in the same step, with at most four syncs in all.
 func TestResetPodIsSyncedAgain(t *testing.T) {
 	for _, tc := range []struct {
 		results []pods.Result
@@ -172,8 +172,8 @@ func TestResetPodIsSyncedAgain(t *testing.T) {
 	}
 }
 
-// TestBackOffNamesItsEnd: the error of a sync held by a back-off says when to try again,
-// and is still the error it was.
+// TestBackOffNamesItsEnd: the error of a sync delayed by a back-off says when to try again,
+// and still wraps the original error.
 func TestBackOffNamesItsEnd(t *testing.T) {
 	n := newNode(t)
 	at := n.clock.Now().Add(20 * time.Second)
@@ -189,8 +189,8 @@ func TestBackOffNamesItsEnd(t *testing.T) {
 	}
 }
 
-// TestPodWaitsForTheNetworkUnlessOnTheHosts: a pod waits for the network with an event, one on the host network
-// does not.
+// TestPodWaitsForTheNetworkUnlessOnTheHosts: a pod waits for the network, with an event; a pod on the host network
+// does not wait.
 func TestPodWaitsForTheNetworkUnlessOnTheHosts(t *testing.T) {
 	n := newNode(t)
 	n.network = errors.New("no CNI")
@@ -228,8 +228,8 @@ func TestStaticPodsWantMirrors(t *testing.T) {
 	}
 }
 
-// TestGrantedResourcesAreUsed: the pod is synced with what it was granted, and a new
-// decision is published before.
+// TestGrantedResourcesAreUsed: the pod is synced with what it was granted, after a new
+// decision is published.
 func TestGrantedResourcesAreUsed(t *testing.T) {
 	n := newNode(t)
 	n.changed = true
@@ -252,8 +252,8 @@ func TestGrantedResourcesAreUsed(t *testing.T) {
 	}
 }
 
-// TestLostEndsReachTheSync: an end that only the status knows keeps a container from being
-// run again (CK3).
+// TestLostEndsReachTheSync: an end that only the status shows keeps a container from running
+// again (CK3).
 func TestLostEndsReachTheSync(t *testing.T) {
 	n := newNode(t)
 	pod := web()
@@ -271,8 +271,8 @@ func TestLostEndsReachTheSync(t *testing.T) {
 	}
 }
 
-// TestUnlistedObjectHoldsTheSync: nothing is made while the runtime does not list what it
-// has made before (spec/pleg.md D7).
+// TestUnlistedObjectHoldsTheSync: nothing is made while the runtime does not list an object
+// that it has made (spec/pleg.md D7).
 func TestUnlistedObjectHoldsTheSync(t *testing.T) {
 	n := newNode(t)
 	calls := NewCalls(nil, CallOptions{Clock: n.clock})
@@ -288,7 +288,7 @@ func TestUnlistedObjectHoldsTheSync(t *testing.T) {
 	}
 }
 
-// TestZeroOptionsSuffice: a syncer without any option takes a pod through all its steps.
+// TestZeroOptionsSuffice: a syncer without any options takes a pod through all its steps.
 func TestZeroOptionsSuffice(t *testing.T) {
 	n := newNode(t)
 	n.results, n.view = []pods.Result{{Acted: true}}, viewOf(runtime.Running)

@@ -34,7 +34,7 @@ func (s *Syncer) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, view *runt
 	if err := s.pods.KillPod(ctx, pod, view, gracePeriodSeconds); err != nil {
 		return fmt.Errorf("stop the pod: %w", err)
 	}
-	// KillPod has read the pod again, past the cache and into it.
+	// KillPod has read the pod again and updated the cache.
 	fresh, err := s.reader.Get(pod.UID)
 	if err != nil {
 		return fmt.Errorf("read the pod after stopping it: %w", err)
@@ -44,10 +44,10 @@ func (s *Syncer) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, view *runt
 		return fmt.Errorf("%w: %v", errStillRunning, names)
 	}
 	if err := s.o.Calls.awaitListed(pod.UID, fresh); err != nil {
-		return err // it may run
+		return err // the unlisted object may run
 	}
 	if unsettled != nil {
-		return unsettled // what comes of it may run
+		return unsettled // what the call makes may run
 	}
 	s.o.Probes.RemovePod(pod.UID)
 	s.o.Records.ForgetProbes(pod.UID)
@@ -55,7 +55,7 @@ func (s *Syncer) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, view *runt
 	return nil
 }
 
-// StopUnseen tells a pod to stop that the runtime lists and does not describe.
+// StopUnseen tells a pod to stop that the runtime lists but does not describe.
 func (s *Syncer) StopUnseen(ctx context.Context, pod *v1.Pod, gracePeriodSeconds *int64) (err error) {
 	defer func() { err = canceled(err) }()
 	ctx = foreign.ForPod(ctx, pod.UID)
@@ -82,7 +82,7 @@ func (s *Syncer) SyncTerminatingRuntimePod(ctx context.Context, pod *runtime.Pod
 // SyncTerminatedPod publishes the last status and releases the pod.
 func (s *Syncer) SyncTerminatedPod(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus) (err error) {
 	defer func() { err = canceled(err) }()
-	ctx = foreign.ForPod(ctx, pod.UID) // what it removes is told
+	ctx = foreign.ForPod(ctx, pod.UID) // so that removals are reported
 	if view, err = s.stopAgain(ctx, pod, view); err != nil {
 		return err
 	}
@@ -108,8 +108,8 @@ func (s *Syncer) SyncTerminatedPod(ctx context.Context, pod *v1.Pod, view *runti
 	return nil
 }
 
-// stopAgain stops what runs of a pod that was stopped before, and returns the view of it
-// afterwards. A runtime may complete late what it was asked for before the stop (RT1).
+// stopAgain stops containers that run although the pod was stopped before, and returns the view
+// afterwards. A runtime may complete late what was requested before the stop (RT1).
 func (s *Syncer) stopAgain(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus) (*runtime.PodStatus, error) {
 	if !view.Running() {
 		return view, nil
@@ -124,8 +124,8 @@ func (s *Syncer) stopAgain(ctx context.Context, pod *v1.Pod, view *runtime.PodSt
 	return keepIPs(fresh, view), nil
 }
 
-// removeStopped removes the pod from the runtime, by the view if that is known to have all
-// of it. What runs of it after all is stopped first.
+// removeStopped removes the pod from the runtime, based on the view if that is known to show
+// everything. Containers that run after all are stopped first.
 func (s *Syncer) removeStopped(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus) error {
 	podworkers.Seen(ctx, 0)
 	if s.o.Calls.knowsAll(pod.UID) {
@@ -136,7 +136,7 @@ func (s *Syncer) removeStopped(ctx context.Context, pod *v1.Pod, view *runtime.P
 		if err == nil {
 			seen(ctx, gone)
 		}
-		return nil // the next list shows it, too
+		return nil // a failed reading does no harm: the next list shows the removal
 	}
 	err := s.o.Content.RemovePod(ctx, pod.UID)
 	if !errors.Is(err, pods.ErrPodRunning) {
@@ -152,15 +152,15 @@ func (s *Syncer) removeStopped(ctx context.Context, pod *v1.Pod, view *runtime.P
 }
 
 // publishFinal publishes the last status and makes it final, once: when the step is
-// repeated, the records that the status was made of may be gone. A status that is dropped
-// keeps nothing (IN5); the runtime's records stay then until housekeeping removes them.
+// repeated, the records that the status was made from may be gone. A dropped status stops
+// nothing (IN5); then the runtime's records stay until housekeeping removes them.
 func (s *Syncer) publishFinal(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus) error {
 	if s.stopping.isFinal(pod.UID) {
 		return nil
 	}
 	pod = s.o.Allocations.Allocated(pod)
 	_, unpublished := s.publish(pod, view, true, nil)
-	// Memory and mounts are given back as soon as nothing can use them.
+	// Memory and mounts are released as soon as nothing can use them.
 	if err := s.o.Content.TearDownVolumes(ctx, pod.UID); err != nil {
 		return err
 	}
@@ -170,7 +170,7 @@ func (s *Syncer) publishFinal(ctx context.Context, pod *v1.Pod, view *runtime.Po
 	return nil
 }
 
-// release gives back what a pod had apart from its containers.
+// release releases what a pod held apart from its containers.
 func (s *Syncer) release(ctx context.Context, uid types.UID) error {
 	if err := s.o.Content.DestroyCgroup(ctx, uid); err != nil {
 		return err
@@ -178,7 +178,7 @@ func (s *Syncer) release(ctx context.Context, uid types.UID) error {
 	return s.o.Allocations.Forget(uid)
 }
 
-// running names the containers that run.
+// running returns the names of the containers that run.
 func running(view *runtime.PodStatus) []string {
 	var names []string
 	for _, c := range view.Containers {

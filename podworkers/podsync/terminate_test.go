@@ -19,14 +19,14 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// terminating are the calls of a step that stops a pod.
+// terminating lists the calls of a step that stops a pod.
 var terminating = []string{
 	"Terminating", "ForgetMirror", "SetPodStatus", "Observed", "StopLivenessAndStartup", "KillPod", "Get",
 	"RemoveProbes", "ForgetProbes", "SetPodStatus", "Observed",
 }
 
-// TestTerminatingPublishesEnds: the containers are stopped, and how they ended is
-// published, with the address that the pod had and what the caller adds.
+// TestTerminatingPublishesEnds: the containers are stopped, and their ends are
+// published, with the address that the pod had and with the caller's amendment.
 func TestTerminatingPublishesEnds(t *testing.T) {
 	n := newNode(t)
 	n.view = viewOf(runtime.Exited)
@@ -54,8 +54,8 @@ func TestTerminatingPublishesEnds(t *testing.T) {
 	}
 }
 
-// TestStoppingPodKeepsItsDeletion: the time of the deletion is the one the pod has, and
-// the first one there was.
+// TestStoppingPodKeepsItsDeletion: the deletion time is the pod's own, as it was in the
+// first attempt.
 func TestStoppingPodKeepsItsDeletion(t *testing.T) {
 	n := newNode(t)
 	n.fail["KillPod"] = true
@@ -94,8 +94,8 @@ func TestFailedCallEndsSyncTerminatingPod(t *testing.T) {
 	}
 }
 
-// TestPodStopsThoughItsStatusesAreDropped: IN5: it is stopped and released; its containers stay
-// in the runtime for housekeeping, because nothing tells yet how they ended.
+// TestPodStopsThoughItsStatusesAreDropped: IN5: the pod is stopped and released; its containers stay
+// in the runtime for housekeeping, because no status says yet how they ended.
 func TestPodStopsThoughItsStatusesAreDropped(t *testing.T) {
 	n := newNode(t)
 	n.view = viewOf(runtime.Exited)
@@ -111,8 +111,8 @@ func TestPodStopsThoughItsStatusesAreDropped(t *testing.T) {
 	n.want(slices.DeleteFunc(slices.Clone(terminated), func(c string) bool { return c == "RemovePod" })...)
 }
 
-// TestDecidedEndIsToldOnceAStatusIsTaken: IN5: an eviction that no status could tell is part of
-// the next one that is taken, and of none after the life it ended.
+// TestDecidedEndIsToldOnceAStatusIsTaken: IN5: an eviction that no status has reported is part of
+// the next accepted status, and of no status of a later life.
 func TestDecidedEndIsToldOnceAStatusIsTaken(t *testing.T) {
 	n := newNode(t)
 	n.view = viewOf(runtime.Exited)
@@ -132,8 +132,8 @@ func TestDecidedEndIsToldOnceAStatusIsTaken(t *testing.T) {
 	}
 }
 
-// TestPodIsNotStoppedWhileAContainerMayRun: a pod is not called stopped while a container runs, or may run because
-// the runtime does not list it yet.
+// TestPodIsNotStoppedWhileAContainerMayRun: a pod does not count as stopped while a container runs, or may run
+// because the runtime does not list it yet.
 func TestPodIsNotStoppedWhileAContainerMayRun(t *testing.T) {
 	n := newNode(t)
 	n.view = viewOf(runtime.Running)
@@ -150,14 +150,14 @@ func TestPodIsNotStoppedWhileAContainerMayRun(t *testing.T) {
 	n.want(terminating[:7]...)
 }
 
-// terminated are the calls of the last step.
+// terminated lists the calls of the last step.
 var terminated = []string{
 	"SetPodStatus", "Observed", "TearDownVolumes", "TerminatePod", "RemovePod", "DestroyCgroup",
 	"ForgetAllocation", "Forget", "Released",
 }
 
-// TestTerminatedReleasesEverything: the last status is final before the records that it
-// was made of are removed, and the pod is forgotten.
+// TestTerminatedReleasesEverything: the last status is final before the records behind it
+// are removed, and the pod is forgotten.
 func TestTerminatedReleasesEverything(t *testing.T) {
 	n := newNode(t)
 	calls := NewCalls(nil, CallOptions{Clock: n.clock})
@@ -178,8 +178,8 @@ func TestTerminatedReleasesEverything(t *testing.T) {
 	n.want(slices.DeleteFunc(slices.Clone(terminated), func(c string) bool { return c == "RemovePod" })...)
 }
 
-// TestTerminatedIsToldFirst: IN6: before anything is released, which may take long, others hear
-// that nothing of the pod runs.
+// TestTerminatedIsToldFirst: IN6: the Terminated hook says that nothing of the pod runs before
+// anything is released, because a release may take long.
 func TestTerminatedIsToldFirst(t *testing.T) {
 	n := newNode(t)
 	n.fail["TearDownVolumes"] = true
@@ -190,14 +190,14 @@ func TestTerminatedIsToldFirst(t *testing.T) {
 	n.want("Terminated", "SetPodStatus", "Observed", "TearDownVolumes")
 }
 
-// TestTerminatedIsRepeatable: a step that fails is repeated to its end. The final status is
-// made once: after that the records it was made of may be gone.
+// TestTerminatedIsRepeatable: a step that fails is repeated until it succeeds. The final status
+// is generated once: after that the records behind it may be gone.
 func TestTerminatedIsRepeatable(t *testing.T) {
 	for i, call := range terminated {
 		switch call {
 		case "Observed", "Forget", "Released": // cannot fail
 			continue
-		case "SetPodStatus", "TerminatePod": // fails no step
+		case "SetPodStatus", "TerminatePod": // their failures end no step
 			continue
 		}
 		t.Run(call, func(t *testing.T) {
@@ -220,7 +220,7 @@ func TestTerminatedIsRepeatable(t *testing.T) {
 			if end := n.last().ContainerStatuses[0].State.Terminated; from > 0 && (end == nil || end.ExitCode != 3 || len(n.published) != 1) {
 				t.Errorf("%+v", n.published)
 			}
-			// A new life of the same UID has an end of its own.
+			// A new life of the same UID gets its own final status.
 			if err := s.SyncTerminatedPod(t.Context(), web(), viewOf(runtime.Exited)); err != nil {
 				t.Error(err)
 			}
@@ -229,8 +229,8 @@ func TestTerminatedIsRepeatable(t *testing.T) {
 	}
 }
 
-// TestNewLifeHasAnEndOfItsOwn: a life that begins before the end of the last one was
-// carried out has an end of its own.
+// TestNewLifeHasAnEndOfItsOwn: a life that begins before the last one was fully released
+// gets its own final status.
 func TestNewLifeHasAnEndOfItsOwn(t *testing.T) {
 	n := newNode(t)
 	n.fail["RemovePod"] = true
@@ -247,8 +247,8 @@ func TestNewLifeHasAnEndOfItsOwn(t *testing.T) {
 	n.want(terminated...)
 }
 
-// TestRuntimePodIsStoppedAndReleased: a pod that is known only from the runtime publishes
-// nothing.
+// TestRuntimePodIsStoppedAndReleased: a pod that is known only from the runtime is stopped
+// and released, and nothing is published.
 func TestRuntimePodIsStoppedAndReleased(t *testing.T) {
 	want := []string{"KillRuntimePod", "DestroyCgroup", "ForgetAllocation", "Released"}
 	n := newNode(t)
@@ -280,8 +280,8 @@ func TestPublishedEndIsFinal(t *testing.T) {
 	}
 }
 
-// TestPodIsNotStoppedWhileACallIsOpen: RT1: nothing that runs is no proof while a start that was made
-// for the pod has no outcome; the step kills what there is, and is repeated.
+// TestPodIsNotStoppedWhileACallIsOpen: RT1: while a start for the pod has no known outcome, seeing nothing
+// run proves nothing; the step kills what there is, and is repeated.
 func TestPodIsNotStoppedWhileACallIsOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t)
@@ -311,15 +311,15 @@ func TestPodIsNotStoppedWhileACallIsOpen(t *testing.T) {
 		}
 		<-time.After(time.Minute)
 		synctest.Wait()
-		n.view.Sandboxes = []*runtime.SandboxStatus{{ID: "s1", State: runtime.Exited}} // what came of it, stopped
+		n.view.Sandboxes = []*runtime.SandboxStatus{{ID: "s1", State: runtime.Exited}} // what the call made, stopped
 		if err := s.SyncTerminatingPod(t.Context(), web(), n.view, nil, nil); err != nil {
 			t.Error(err)
 		}
 	})
 }
 
-// TestWhatRunsAfterTheStopIsStoppedAgain: RT1: something of a pod runs although it was stopped: in the
-// view of the last step, or when its records are removed. It is killed, and then removed.
+// TestWhatRunsAfterTheStopIsStoppedAgain: RT1: a container that runs although its pod was stopped, seen in
+// the view of the last step or when its records are removed, is killed and then removed.
 func TestWhatRunsAfterTheStopIsStoppedAgain(t *testing.T) {
 	n := newNode(t)
 	n.view = viewOf(runtime.Exited)

@@ -12,10 +12,10 @@ import (
 )
 
 // unlistedLimit is how long an object may be missing from the lists after the runtime
-// said that it made it. A runtime that takes longer is believed to have lost it.
+// said that it made it. After that, the runtime is assumed to have lost it.
 const unlistedLimit = 10 * time.Second
 
-// unlisted are the sandboxes and containers that the runtime has made and no view has
+// unlisted tracks the sandboxes and containers that the runtime has made and no view has
 // shown yet. Acting on a view without them would make them a second time.
 type unlisted struct {
 	clock clock.PassiveClock
@@ -56,8 +56,8 @@ func (u *unlisted) forget(uid types.UID) {
 }
 
 // check returns an error that names an object of the pod that the view does not
-// show yet, nil if there is none. What it shows, and what has been missing for too
-// long, is forgotten.
+// show yet, nil if there is none. It forgets the objects that the view shows, and those
+// that have been missing for too long.
 func (u *unlisted) check(uid types.UID, view *runtime.PodStatus) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
