@@ -125,6 +125,25 @@ func TestHungDrainEnds(t *testing.T) {
 	})
 }
 
+// RO2, RO4: the time that a drain takes does not make a pod ready for long enough, or late.
+func TestDrainIsNoTimeOfTheRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt := scripts()
+		rt.Inject(fake.Fault{Match: fake.Match{Method: fake.StopContainer}, Effect: fake.Effect{Hang: true}})
+		o := runonce.Options{Drain: true, Limit: 5 * time.Second, MinReady: 10 * time.Second, StartLimit: 20 * time.Second}
+		slow := newPod("slow", v1.RestartPolicyAlways, "unready")
+		slow.Spec.Containers[0].ReadinessProbe = &v1.Probe{
+			ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"ready"}}}, PeriodSeconds: 1, TimeoutSeconds: 1, FailureThreshold: 1, SuccessThreshold: 1,
+		}
+		r := newRig(t, rt, t.TempDir(), o)
+		took := r.start(t.Context(), newPod("serves", v1.RestartPolicyAlways, "serves"), slow).end(time.Hour)
+		if !errors.Is(r.err, runonce.ErrLimit) || took < 30*time.Second {
+			t.Errorf("error %v after %v", r.err, took)
+		}
+		r.want("serves Unfinished, slow Unfinished NotReady")
+	})
+}
+
 // RO2: the run waits until a pod that its source drops is stopped, which is no failure, and waits
 // for a pod that is added.
 func TestPodsComeAndGoDuringTheRun(t *testing.T) {

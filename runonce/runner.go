@@ -97,6 +97,7 @@ func (r *Runner) Run(ctx context.Context, engine Engine) (Report, error) {
 		engineErr = engine.Run(running)
 	}()
 	err := r.await(ctx, engine, ended)
+	over := r.o.Clock.Now()
 	report.Problems = engine.Problems()
 	if r.o.Drain && !errors.Is(err, errEnded) {
 		err = errors.Join(err, r.drain(context.WithoutCancel(ctx), engine))
@@ -106,8 +107,8 @@ func (r *Runner) Run(ctx context.Context, engine Engine) (Report, error) {
 	if engineErr != nil && errors.Is(err, errEnded) {
 		err = nil // the engine says why
 	}
-	now := r.o.Clock.Now()
-	report.Ended, report.Pods = now, r.report(now)
+	report.Ended = r.o.Clock.Now()
+	report.Pods = r.report(over, report.Ended)
 	return report, errors.Join(err, engineErr)
 }
 
@@ -235,11 +236,16 @@ func (r *Runner) drain(ctx context.Context, engine Engine) error {
 	return nil
 }
 
-// report returns what became of each pod.
-func (r *Runner) report(now time.Time) []Pod {
+// report returns what became of each pod when the run was over. The drain that followed gives no pod more time to be
+// ready or late; only a pod that had ended has been released by it.
+func (r *Runner) report(over, drained time.Time) []Pod {
 	out := make([]Pod, 0, len(r.pods))
 	for _, s := range r.pods {
-		out = append(out, podOf(s.pod, r.o.judge(s, now)))
+		v := r.o.judge(s, over)
+		if later := r.o.judge(s, drained); v.outcome == Unfinished && (later.outcome == Succeeded || later.outcome == Failed) {
+			v = later
+		}
+		out = append(out, podOf(s.pod, v))
 	}
 	byName(out)
 	return out
