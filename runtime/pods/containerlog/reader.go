@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -213,9 +214,10 @@ func (c *copying) drain(ctx context.Context, s *segment) error {
 	return nil
 }
 
-// problem notes what could not be read, up to a bound.
+// problem notes what could not be read, up to a bound; a followed file may fail in the same way at every look.
 func (c *copying) problem(err error) {
-	if len(c.problems) < maxLooks {
+	known := slices.ContainsFunc(c.problems, func(p error) bool { return p.Error() == err.Error() })
+	if !known && len(c.problems) < maxLooks {
 		c.problems = append(c.problems, err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -555,5 +556,17 @@ func TestInotifyWakes(t *testing.T) {
 		t.Error("a folder that is not there is watched")
 	} else {
 		stop()
+	}
+}
+
+// TestSameProblemIsToldOnce: a followed file that cannot be read fails at every look.
+func TestSameProblemIsToldOnce(t *testing.T) {
+	c := &copying{}
+	for i := range 10 * maxLooks {
+		c.problem(fmt.Errorf("read 0.log: %w", syscall.EIO))
+		c.problem(fmt.Errorf("read 0.log.%d: %w", i%3, syscall.EIO))
+	}
+	if len(c.problems) != 4 {
+		t.Errorf("%d problems, want one for each of 4 files: %v", len(c.problems), errors.Join(c.problems...))
 	}
 }
