@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -166,10 +167,10 @@ func runModel(t *testing.T, rt *rapid.T) {
 			b.fail(nil)
 		},
 		"changes while being read": func(rt *rapid.T) {
-			victim, once := pod(), false
+			var once atomic.Bool
+			victim := pod()
 			b.fail(func(_ context.Context, method, id string) error {
-				if method == "ContainerStatus" && !once && strings.HasPrefix(id, string(victim)+"/") {
-					once = true
+				if method == "ContainerStatus" && strings.HasPrefix(id, string(victim)+"/") && once.CompareAndSwap(false, true) {
 					b.container(victim, "x", sExited)
 					h.note()
 				}
