@@ -159,7 +159,7 @@ func TestTable(t *testing.T) {
 	plan.Add(
 		Action{Step: StepImages, Object: Object{ID: "app:1"}, Reason: "unused, and the disk is full", Size: 4096, Age: metav1.Duration{Duration: time.Hour}},
 		Action{Step: StepDirectories, PodUID: "u", Object: Object{ID: "u"}, Reason: "no pod has this folder", Forbidden: Denial{Rule: "OD2", Why: "mounted"}},
-		Action{Step: StepKillOrphan, PodUID: "v", Object: Object{Namespace: "ns", Name: "evil\x1b[2J\tname"}, Reason: "runs, but is not known"},
+		Action{Step: StepKillOrphan, PodUID: "v", Object: Object{Namespace: "ns", Name: "evil\x1b[2J\tname"}, Reason: "is running but not known"},
 	)
 	var b strings.Builder
 	if err := plan.WriteTable(&b); err != nil {
@@ -167,7 +167,7 @@ func TestTable(t *testing.T) {
 	}
 	want := `ACTION             OBJECT                  POD UID  AGE     SIZE  VERDICT  WHY
 remove pod folder  u                       u        -       -     keep     OD2: mounted
-kill orphan        "ns/evil\x1b[2J\tname"  v        -       -     do       runs, but is not known
+kill orphan        "ns/evil\x1b[2J\tname"  v        -       -     do       is running but not known
 remove image       app:1                   -        1h0m0s  4096  do       unused, and the disk is full
 `
 	if diff := cmp.Diff(want, b.String()); diff != "" {

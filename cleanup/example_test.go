@@ -53,6 +53,6 @@ func ExampleHousekeeper_Plan() {
 	}
 	// Output:
 	// restart default/web: desired, but without a worker
-	// kill orphan default/old: runs, but is not known
+	// kill orphan default/old: is running but not known
 	//  but ND2: the pod may be wanted by a source that cannot name it yet: a manifest cannot be read
 }

@@ -69,7 +69,7 @@ func TestActionsAreLogged(t *testing.T) {
 	n.pass(t, "a pass", "restart a", "kill b", "remove folder c")
 	want := []string{
 		`"level"=0 "msg"="Housekeeping" "action"="restart" "object"="ns/a" "uid"="a" "reason"="desired, but without a worker"`,
-		`"level"=0 "msg"="Housekeeping" "action"="kill orphan" "object"="ns/b" "uid"="b" "reason"="runs, but is not known"`,
+		`"level"=0 "msg"="Housekeeping" "action"="kill orphan" "object"="ns/b" "uid"="b" "reason"="is running but not known"`,
 		`"level"=0 "msg"="Housekeeping" "action"="remove pod folder" "object"="c" "uid"="c" "reason"="no pod has this folder"`,
 	}
 	if diff := cmp.Diff(want, slices.Clone(lines)); diff != "" {

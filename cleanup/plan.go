@@ -194,7 +194,7 @@ func (p *planner) finishes() {
 func (p *planner) orphans() {
 	for uid, pod := range p.running {
 		if !p.known[uid] {
-			p.add(StepKillOrphan, uid, Object{Namespace: pod.Namespace, Name: pod.Name}, "runs, but is not known", p.maybeWanted(uid))
+			p.add(StepKillOrphan, uid, Object{Namespace: pod.Namespace, Name: pod.Name}, "is running but not known", p.maybeWanted(uid))
 		}
 	}
 }

@@ -47,7 +47,7 @@ func (h *Housekeeper) Problems() []problem.Problem {
 		out = append(out, problem.Problem{
 			Kind: problem.Removal, Severity: problem.Listed, Name: s.object, UID: s.PodUID, Since: s.since,
 			Waits:  "the end of its removal (" + s.Step.String() + ")",
-			Advice: "look at the container runtime, at mounts below the pod's folder, and at the volume manager; it is tried again, and other pods go on",
+			Advice: "look at the container runtime, at mounts below the pod's folder, and at the volume manager; the removal is retried, and other pods are not affected",
 		}.Because(s.err))
 	}
 	return out

@@ -32,7 +32,7 @@ func (r *Rates) complete() error {
 		r.Directories = defaultDirectoryRate
 	}
 	if r.Containers > 1e6 || r.Directories > 1e6 {
-		return errors.New("Rates above a million per second are none: use a negative number for no bound")
+		return errors.New("Rates must be at most a million per second: use a negative number for no limit")
 	}
 	return nil
 }

@@ -60,7 +60,7 @@ func (h *Housekeeper) removeHeld(ctx context.Context, a Action) (denial Denial, 
 	defer cancel()
 	held, release, ok := h.hold(ctx, a)
 	if !ok {
-		return rule.InUse.Because("a life of the pod is under way"), nil
+		return rule.InUse.Because("the pod is alive"), nil
 	}
 	defer release()
 	defer func() {
@@ -125,5 +125,5 @@ func (r *removal) ended() bool {
 
 // goesOn says why an object whose removal is in progress is left alone.
 func (r *removal) goesOn() Denial {
-	return rule.TryLater.Because("it is being removed since " + r.since.Format(time.RFC3339))
+	return rule.TryLater.Because("its removal has been under way since " + r.since.Format(time.RFC3339))
 }

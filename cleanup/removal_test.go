@@ -120,7 +120,7 @@ func TestHungRemovalDelaysNoOther(t *testing.T) {
 				_ = o.try()
 				synctest.Wait()
 				why := o.LastPlan().Actions[0].Forbidden
-				if why.Rule != "OD10" || !strings.Contains(why.Why, "being removed since") {
+				if why.Rule != "OD10" || !strings.Contains(why.Why, "its removal has been under way since") {
 					t.Errorf("the plan says %q", why)
 				}
 				if begun := len(slices.DeleteFunc(o.log, func(l string) bool { return !strings.HasPrefix(l, "hangs ") })); begun > bad {

@@ -159,7 +159,7 @@ func (h *Housekeeper) putOff() map[candidate]Denial {
 
 // waiting says why a candidate whose removal failed is left alone for now.
 func (h *Housekeeper) waiting(f *failure, now time.Time) Denial {
-	d := Denial{Why: fmt.Sprintf("failed, tried again in %s: %v", f.retry.Sub(now).Round(time.Second), f.err)}
+	d := Denial{Why: fmt.Sprintf("failed, next try in %s: %v", f.retry.Sub(now).Round(time.Second), f.err)}
 	if h.options.Rule != nil {
 		d.Rule = h.options.Rule(f.err)
 	}

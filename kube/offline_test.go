@@ -121,7 +121,7 @@ func TestRunWithCache(t *testing.T) {
 	for want, o := range map[string]Offline{
 		"Offline.Cache":        {Dir: filepath.Join(t.TempDir(), "x")},
 		"not an absolute path": {Cache: true, Dir: "x"},
-		"is no key":            {Cache: true, Keys: []offline.Key{{}}},
+		"is not a key":         {Cache: true, Keys: []offline.Key{{}}},
 	} {
 		c := newConfig(t)
 		if _, err := New(Options{Config: api, Offline: o}, &c); err == nil || !strings.Contains(err.Error(), want) || errors.Is(err, context.Canceled) {

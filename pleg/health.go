@@ -16,9 +16,9 @@ var (
 	// errNeverListed: no list of the runtime has succeeded yet (H1).
 	errNeverListed = errors.New("pleg has yet to be successful")
 	// errListFailing: no list has succeeded within the threshold, and the latest one failed.
-	errListFailing = errors.New("lists of the runtime fail")
+	errListFailing = errors.New("listing pods fails at the runtime")
 	// errListSlow: no list has succeeded within the threshold, and one is in progress.
-	errListSlow = errors.New("the runtime does not answer a list")
+	errListSlow = errors.New("the runtime does not answer a list request")
 )
 
 // Health says how well the runtime can be read.

@@ -72,7 +72,7 @@ func (n *Node) deliver() {
 		return
 	}
 	if !n.own {
-		n.t.Fatal("the engine has sources of the test's own only (Options.Configure): pods come from these")
+		n.t.Fatal("the engine has only the test's own sources (Options.Configure): deliver pods through those")
 	}
 	ctx, cancel := timing.WithTimeout(n.t.Context(), n.clock, acceptance)
 	defer cancel()
@@ -85,7 +85,7 @@ func (n *Node) deliver() {
 		n.engine = nil
 		n.t.Fatalf("the engine has ended: %v", ended)
 	default:
-		n.t.Fatalf("the engine does not take the pods: %v", err)
+		n.t.Fatalf("the engine does not accept the pods: %v", err)
 	}
 }
 

@@ -112,7 +112,7 @@ func (n *Node) Runtime() *fake.Runtime { return n.runtime }
 func (n *Node) Start() {
 	n.t.Helper()
 	if n.engine != nil {
-		n.t.Fatal("Start: an engine runs already")
+		n.t.Fatal("Start: an engine is already running")
 	}
 	n.mu.Lock()
 	n.dead = false

@@ -286,8 +286,8 @@ func TestFailuresSayWhy(t *testing.T) {
 		"pod web gone: not within 1m0s: the engine has it",
 		"Remove: pod web is not desired",
 		"pod web ready: not within 1m0s: no engine runs: Start starts one",
-		"Start: an engine runs already",
-		"SetProgram: times and reason are about an end",
+		"Start: an engine is already running",
+		"SetProgram: times and reason describe an end",
 	} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("the output lacks %q:\n%s", want, out)

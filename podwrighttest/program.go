@@ -62,7 +62,7 @@ func (p *Program) check() error {
 	length("readyAfter", p.ReadyAfter)
 	exitCode := func(name string, code int32) {
 		if code < 0 || code > 255 {
-			problems = append(problems, fmt.Errorf("%s %d is no exit code: 0 to 255", name, code))
+			problems = append(problems, fmt.Errorf("%s %d is not an exit code (0 to 255)", name, code))
 		}
 	}
 	exitCode("exitsWith", p.ExitsWith)
@@ -71,7 +71,7 @@ func (p *Program) check() error {
 		problems = append(problems, fmt.Errorf("times %d is negative", p.Times))
 	}
 	if (p.Times > 0 || p.Reason != "") && !p.ends() {
-		problems = append(problems, errors.New("times and reason are about an end, and the program does not end by itself: set runsFor, exitsWith or exits"))
+		problems = append(problems, errors.New("times and reason describe an end, but the program does not end by itself: set runsFor, exitsWith or exits"))
 	}
 	return errors.Join(problems...)
 }

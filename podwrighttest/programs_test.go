@@ -24,7 +24,7 @@ func ExampleParsePrograms() {
 	fmt.Println(err)
 	// Output:
 	// 5s 1m30s 3
-	// program "job": exitsWith 300 is no exit code: 0 to 255
+	// program "job": exitsWith 300 is not an exit code (0 to 255)
 	// program "web": a time is a string such as "1m30s", not 5
 }
 
@@ -67,7 +67,7 @@ func TestBadProgramsAreNamed(t *testing.T) {
 		`{"web": {"runFor": "1s"}}`:        `program "web": json: unknown field "runFor"`,
 		`{"web": {"runsFor": "-1s"}}`:      "runsFor -1s is negative",
 		`{"web": {"stopsIn": "soon"}}`:     `"soon"`,
-		`{"web": {"stoppedWith": -1}}`:     "stoppedWith -1 is no exit code",
+		`{"web": {"stoppedWith": -1}}`:     "stoppedWith -1 is not an exit code",
 		`{"web": {"times": 2}}`:            "does not end by itself",
 		`{"web": {"reason": "OOMKilled"}}`: "does not end by itself",
 	} {

@@ -30,7 +30,7 @@ const (
 // Why a run's context ended.
 var (
 	errTimeout = errors.New("the probe timed out")
-	errEnded   = errors.New("the probe is not wanted any more")
+	errEnded   = errors.New("the probe is no longer needed")
 	errPanic   = errors.New("the handler panicked")
 )
 

@@ -228,7 +228,7 @@ func (o *Options) waiting(s *subject, now time.Time) verdict {
 	if v.reason == "" {
 		v.reason = reasonStartLimit
 	}
-	message := fmt.Sprintf("did not get on for %v", o.StartLimit)
+	message := fmt.Sprintf("made no progress for %v", o.StartLimit)
 	if v.message != "" {
 		message += ": " + v.message
 	}
@@ -314,7 +314,7 @@ func waits(pod *v1.Pod) (reason, message string) {
 		}
 	}
 	if serves, _ := served(pod); serves && status.Phase == v1.PodRunning {
-		return reasonNotReady, "its containers run and are not ready"
+		return reasonNotReady, "its containers are running but not ready"
 	}
 	return status.Reason, status.Message
 }

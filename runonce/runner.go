@@ -18,7 +18,7 @@ import (
 
 // ErrLimit is wrapped in the error of [Runner.Run] if the run took longer than its limit, or
 // if the runtime or a source was not heard within the start limit.
-var ErrLimit = errors.New("the limit of the run is over")
+var ErrLimit = errors.New("the time limit of the run is up")
 
 // errEnded means that the engine ended by itself, for example because all its sources were closed.
 var errEnded = errors.New("runonce: the engine ended before its pods did; keep its sources open")
@@ -85,7 +85,7 @@ func (r *Runner) Store(_ context.Context, u status.Update) (status.StoreResult, 
 // has ended: at most for the longest grace period plus a minute. Call Run once.
 func (r *Runner) Run(ctx context.Context, engine Engine) (Report, error) {
 	if r.begun.Swap(true) {
-		return Report{}, errors.New("runonce: a Runner runs once: make another one")
+		return Report{}, errors.New("runonce: a Runner runs only once: make a new one")
 	}
 	report := Report{Started: r.o.Clock.Now()}
 	running, stop := context.WithCancel(context.WithoutCancel(ctx)) // ctx may end before the drain
@@ -159,7 +159,7 @@ func (r *Runner) limit(begin, now time.Time, heard bool) (end time.Time, err err
 	if !heard && r.o.StartLimit >= 0 {
 		silent := begin.Add(r.o.StartLimit)
 		if !now.Before(silent) {
-			return silent, fmt.Errorf("runonce: %w: the runtime and all sources were not heard within %v", ErrLimit, r.o.StartLimit)
+			return silent, fmt.Errorf("runonce: %w: the runtime or a source was not heard within %v", ErrLimit, r.o.StartLimit)
 		}
 		end = earlier(end, silent)
 	}

@@ -373,7 +373,7 @@ func (s *sender) finish(d *delivery, j job, o outcome) {
 		s.drop(d)
 		return
 	case !gone.IsZero() && s.manager.options.Clock.Since(gone) > forgottenAge:
-		s.manager.options.Logger.Error(o.err, "The sink did not hear that a pod is forgotten", "sink", s.name, "uid", d.entry.uid)
+		s.manager.options.Logger.Error(o.err, "Cannot tell the sink that a pod was forgotten", "sink", s.name, "uid", d.entry.uid)
 		s.drop(d)
 		return
 	}

@@ -176,7 +176,7 @@ func (m *Manager) updateLocked(pod *v1.Pod, e *entry, old, status *v1.PodStatus,
 		if e.finished && !finished {
 			switch {
 			case !podinfo.Static(pod):
-				*remarks = append(*remarks, "finished pod got a status as if it were not; it stays finished")
+				*remarks = append(*remarks, "a finished pod got a status of an unfinished one; it stays finished")
 				finished = true
 			case podinfo.Terminal(e.status.Phase) && podinfo.Terminal(status.Phase): // told again after a restart, no new life
 				finished = true

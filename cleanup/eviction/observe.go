@@ -161,7 +161,7 @@ func (o *observers) problems() []problem.Problem {
 		}
 		out = append(out, problem.Problem{
 			Kind: problem.Function, Severity: problem.Listed, Name: string(s.Name), Since: s.since,
-			Waits: "a reading of the eviction signal", Advice: "mend what the signal reads; it decides nothing until it can be read",
+			Waits: "a reading of the eviction signal", Advice: "fix what the signal reads; until then the signal decides nothing",
 		}.Because(s.err))
 	}
 	return out

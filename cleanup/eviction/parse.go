@@ -60,12 +60,12 @@ func (t Text) Parse(own ...Signal) ([]Threshold, error) {
 	}
 	for _, signal := range slices.Sorted(maps.Keys(graces)) {
 		if _, ok := soft[signal]; !ok {
-			p.note(fmt.Errorf("%s has a grace and no soft limit", signal))
+			p.note(fmt.Errorf("%s has a grace period but no soft limit", signal))
 		}
 	}
 	for _, signal := range slices.Sorted(maps.Keys(reclaims)) {
 		if hard[signal] == "" && soft[signal] == "" {
-			p.note(fmt.Errorf("%s has a minimum reclaim and no limit", signal))
+			p.note(fmt.Errorf("%s has a minimum reclaim but no limit", signal))
 		}
 	}
 	return out, errors.Join(p.problems...)

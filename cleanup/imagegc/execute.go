@@ -36,8 +36,8 @@ func (c *Collector) execute(ctx context.Context, r *Report, in input) error {
 		}
 	}
 	if r.Plan.ToFree > r.Freed && !in.Pressure {
-		x.problems = append(x.problems, fmt.Errorf("%d bytes were to be freed, %d could be", r.Plan.ToFree, r.Freed))
-		c.event("FreeDiskSpaceFailed", "the image file system is fuller than %d %%: %d bytes were to be freed, %d could be",
+		x.problems = append(x.problems, fmt.Errorf("%d bytes had to be freed, but only %d were", r.Plan.ToFree, r.Freed))
+		c.event("FreeDiskSpaceFailed", "the image file system is fuller than %d %%: %d bytes had to be freed, but only %d were",
 			in.Policy.HighPercent, r.Plan.ToFree, r.Freed)
 	}
 	if len(r.Removed) > 0 {

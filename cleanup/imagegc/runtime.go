@@ -22,7 +22,7 @@ type RuntimeStatus interface {
 }
 
 // ErrNoImageFs says that the runtime names no file system for its images.
-var ErrNoImageFs = errors.New("the runtime names no file system of its images")
+var ErrNoImageFs = errors.New("the runtime names no file system for its images")
 
 // RuntimeDir asks a runtime for a path on the file system that holds its images, as the engine does.
 // The path is one on the runtime's machine. The error wraps [ErrNoImageFs] if the runtime names none.

@@ -76,7 +76,7 @@ func runningIn(pod *v1.Pod, name string) (string, error) {
 			}
 		}
 	}
-	return "", refusal{http.StatusConflict, fmt.Sprintf("container %q of pod %s/%s does not run; nodeagent explain says why", name, pod.Namespace, pod.Name)}
+	return "", refusal{http.StatusConflict, fmt.Sprintf("container %q of pod %s/%s is not running; nodeagent explain says why", name, pod.Namespace, pod.Name)}
 }
 
 // execIn runs a command through the runtime itself, or through the stream server that the runtime names.

@@ -57,7 +57,7 @@ func TestExec(t *testing.T) {
 		"web date":            "then --, then a command",
 		"none -- date":        `there is no pod "none"`,
 		"web -c none -- date": `no container "none"; it has main`,
-		"over -- date":        "does not run; nodeagent explain says why",
+		"over -- date":        "is not running; nodeagent explain says why",
 		"web -- /no/such":     "/no/such",
 	} {
 		if code, out, problems := a.exec("", strings.Fields(line)...); code == 0 || out != "" || !strings.Contains(problems, want) {

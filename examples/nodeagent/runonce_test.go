@@ -98,7 +98,7 @@ func TestRunOnceEndsEarly(t *testing.T) {
 	writeManifest(t, manifests, "long.yaml", pod("long", "host", "touch "+mark+"; exec sleep 1000", "  restartPolicy: Never", "  terminationGracePeriodSeconds: 1"))
 	code, out, logs := once(t, append(args, "--run-once-limit", "2s")...)
 	remove(t, mark)
-	if code != 1 || !strings.Contains(out, "Unfinished") || !strings.Contains(logs, "the limit of the run is over: it was 2s") {
+	if code != 1 || !strings.Contains(out, "Unfinished") || !strings.Contains(logs, "the time limit of the run is up: it was 2s") {
 		t.Errorf("code %d\n%s\n%s", code, out, logs)
 	}
 	cmd, stdout, stderr := onceCommand(t, args...)

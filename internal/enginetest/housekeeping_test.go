@@ -302,8 +302,8 @@ func TestVolumeStillMounted(t *testing.T) {
 		err      error
 		dir, cpu string
 	}{
-		"edge 10: mounted":          {[]string{"data"}, nil, "OD2: failed, tried again in ", "ND6: volumes of the pod are still there"},
-		"edge 11: it does not know": {nil, errors.New("no table of mounts"), "OD2: failed, tried again in ", "ND6: it is not known whether volumes of the pod are still there: "},
+		"edge 10: mounted":          {[]string{"data"}, nil, "OD2: failed, next try in ", "ND6: volumes of the pod are still there"},
+		"edge 11: it does not know": {nil, errors.New("no table of mounts"), "OD2: failed, next try in ", "ND6: it is not known whether volumes of the pod are still there: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

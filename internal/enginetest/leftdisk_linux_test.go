@@ -137,7 +137,7 @@ func TestReadOnlyDiskDelaysCleanup(t *testing.T) {
 				read = a.Forbidden.String()
 			}
 		}
-		if !strings.HasPrefix(read, "OD10: failed, tried again in ") || !strings.Contains(read, "read-only file system") {
+		if !strings.HasPrefix(read, "OD10: failed, next try in ") || !strings.Contains(read, "read-only file system") {
 			t.Errorf("operators read %q", read)
 		}
 		if r.runtime.Running("uid-web", "main") != 1 || starts(r.runtime, "uid-web") != 1 {

@@ -174,7 +174,7 @@ func TestRestartOfOneContainer(t *testing.T) {
 			})
 			<-time.After(2 * time.Second)
 		}
-		if e, _ := r.engine.Explain(pod.UID); !strings.HasPrefix(e.Restart, "deaf, asked for at ") || !strings.HasSuffix(e.Restart, ": Once more.") ||
+		if e, _ := r.engine.Explain(pod.UID); !strings.HasPrefix(e.Restart, "deaf, requested at ") || !strings.HasSuffix(e.Restart, ": Once more.") ||
 			!strings.Contains(e.Worker.WaitingFor, "stopping container deaf, which was asked to restart, 6 s of 10 s grace") {
 			t.Errorf("explained as %q, %q", e.Restart, e.Worker.WaitingFor)
 		}
@@ -360,7 +360,7 @@ func TestRestartPodRefuses(t *testing.T) {
 			{"a pod that runs once", "", once.UID, nil, runtime.ErrFailedPrecondition, "container main must not run twice"},
 			{"an unknown container", "", web.UID, []string{"main", "nope"}, runtime.ErrNotFound, `no container "nope"`},
 			{"an init container", "", web.UID, []string{"setup"}, runtime.ErrFailedPrecondition, "setup is an init container"},
-			{"a container that has ended", "", mixed.UID, []string{"job"}, runtime.ErrFailedPrecondition, "container job does not run"},
+			{"a container that has ended", "", mixed.UID, []string{"job"}, runtime.ErrFailedPrecondition, "container job is not running"},
 			{"a long message", strings.Repeat("x", 1025), web.UID, nil, runtime.ErrInvalid, "1025 bytes"},
 		} {
 			if err := restart(test.uid, test.message, test.containers...); !errors.Is(err, test.class) || cri.Class(err) != test.class || !strings.Contains(err.Error(), test.text) {

@@ -147,7 +147,7 @@ func TestForwardedPorts(t *testing.T) {
 		wants("port 0", forward(&conn, 0), runtime.ErrInvalid, "no port is 0")
 		wants("refused", forward(&conn, 81), runtime.ErrFailedPrecondition, "pod default/web: nothing listens there")
 		r.phase(pod.UID, v1.PodSucceeded, 2*time.Minute)
-		wants("a pod that has ended", forward(&conn, 80), runtime.ErrFailedPrecondition, "no sandbox that runs")
+		wants("a pod that has ended", forward(&conn, 80), runtime.ErrFailedPrecondition, "no running sandbox")
 	})
 }
 
@@ -165,7 +165,7 @@ func TestStreamsOfStoppedContainers(t *testing.T) {
 		r.phase(pod.UID, v1.PodRunning, time.Minute)
 		<-time.After(10 * time.Second)
 		_, err := r.engine.Exec(t.Context(), pod.UID, "job", []string{"ls"}, cri.Streams{})
-		if cri.Class(err) != runtime.ErrFailedPrecondition || !strings.Contains(err.Error(), `container "job" of pod "mixed" does not run`) {
+		if cri.Class(err) != runtime.ErrFailedPrecondition || !strings.Contains(err.Error(), `container "job" of pod "mixed" is not running`) {
 			t.Errorf("a container that has ended: %v", err)
 		}
 		ctx, cancel := context.WithCancelCause(t.Context())

@@ -182,7 +182,7 @@ func (c *Calls) Problems() []problem.Problem {
 			continue
 		}
 		p := f.problem(f.since)
-		p.Waits, p.Advice = f.Name+" to succeed", "mend the function: it panicked, the stack is in the log"
+		p.Waits, p.Advice = f.Name+" to succeed", "fix the function: it panicked, and the stack is in the log"
 		out = append(out, p.Because(f.err))
 	}
 	return out

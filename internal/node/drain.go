@@ -31,7 +31,7 @@ const (
 const drainReadLimit = 10 * time.Second
 
 // ErrKept says that every pod is stopped, but the remains of some were kept.
-var ErrKept = errors.New("all pods are stopped, and what is left of some is kept")
+var ErrKept = errors.New("all pods are stopped, but the remains of some are kept")
 
 // StoppableWorkers end with all their pods; [podworkers.Workers] are such workers.
 type StoppableWorkers interface {

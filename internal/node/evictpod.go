@@ -45,7 +45,7 @@ func (o EvictOptions) complete() (EvictOptions, error) {
 	}
 	switch {
 	case !camelCase.MatchString(o.Reason) || len(o.Reason) > maxReason:
-		problems = append(problems, fmt.Errorf("reason %.140q is no CamelCase word of at most %d letters and digits", o.Reason, maxReason))
+		problems = append(problems, fmt.Errorf("reason %.140q is not a CamelCase word of at most %d letters and digits", o.Reason, maxReason))
 	case o.Reason == reasonPreempting || o.Reason == shutdown.Reason || o.Reason == admission.ReasonShutdown:
 		problems = append(problems, fmt.Errorf("reason %q has a meaning of its own; choose another", o.Reason))
 	}

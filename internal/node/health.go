@@ -185,7 +185,7 @@ func (h *Health) Problems() []problem.Problem {
 	if err := h.verdict.network; err != nil && !h.lastGood.IsZero() && h.callErr == nil {
 		p := problem.Problem{
 			Kind: problem.Network, Severity: problem.Listed, Name: "network", Since: h.since.network,
-			Waits: "the pod network to be ready", Advice: "look at the network plugin; pods on the host's network go on",
+			Waits: "the pod network to be ready", Advice: "look at the network plugin; pods on the host's network are not affected",
 		}
 		out = append(out, p.Because(err))
 	}

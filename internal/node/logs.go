@@ -122,7 +122,7 @@ func runOf(pod *v1.Pod, container string, previous bool) (containerRun, error) {
 	case before != nil:
 		return containerRun{before.ContainerID, number}, nil
 	case state.Terminated != nil:
-		return problem("container %q in pod %q is terminated, and nothing of it is left")
+		return problem("container %q in pod %q is terminated, and its log is gone")
 	case state.Waiting == nil || state.Waiting.Reason == "":
 		return problem("container %q in pod %q is waiting to start: no logs yet")
 	case state.Waiting.Reason == "ErrImagePull" || state.Waiting.Reason == "ImagePullBackOff":

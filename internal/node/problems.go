@@ -117,6 +117,6 @@ func (l *problemLog) look(all []problem.Problem, now time.Time) {
 		}
 	}
 	if more > 0 {
-		l.logger.Info("More problems appeared or are over; Engine.Problems lists them all", "more", more)
+		l.logger.Info("More problems appeared or ended; Engine.Problems lists them all", "more", more)
 	}
 }

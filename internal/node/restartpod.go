@@ -69,7 +69,7 @@ func (r *Restarts) Restart(ctx context.Context, uid types.UID, options RestartOp
 		return fmt.Errorf("restart pod %q: the message has %d bytes, at most %d are shown: %w", uid, len(options.Message), maxMessage, runtime.ErrInvalid)
 	}
 	if options.Message == "" {
-		options.Message = "A restart was asked for."
+		options.Message = "A restart was requested."
 	}
 	pod, ok := r.Find(uid)
 	if !ok {
@@ -87,7 +87,7 @@ func (r *Restarts) restart(ctx context.Context, pod *v1.Pod, options RestartOpti
 	}
 	view, err := r.View(pod.UID)
 	if err != nil {
-		return fmt.Errorf("it is not known what of it runs: %w", err)
+		return fmt.Errorf("cannot tell which of its containers run: %w", err)
 	}
 	runs, err := restarts.Choose(pod, view, r.Journal.Asked(pod.UID), options.Containers)
 	if err != nil {

@@ -283,7 +283,7 @@ func (r *Returns) Waits(uid types.UID) string {
 	case !out:
 		return ""
 	case w.why == nil:
-		return w.cause + "; it is tried again"
+		return w.cause + "; starting it again"
 	}
 	return w.cause + "; it waits: " + w.why.Error()
 }
@@ -305,8 +305,8 @@ func (r *Returns) Admit(ctx context.Context, pod *v1.Pod, others iter.Seq[*v1.Po
 	r.mu.Unlock()
 	if r.options.Forget(pod.UID) || !r.options.Residents.Known(pod.UID) { // otherwise its source has begun another life meanwhile
 		r.options.Renew(pod.UID)
-		r.options.Logger.Info("A static pod is tried again", "namespace", pod.Namespace, "name", pod.Name, "uid", pod.UID, "was", o.cause)
-		r.options.Events.Eventf(pod, v1.EventTypeNormal, reasonReturning, "The pod was %s; it is tried again", o.cause)
+		r.options.Logger.Info("A static pod is started again", "namespace", pod.Namespace, "name", pod.Name, "uid", pod.UID, "was", o.cause)
+		r.options.Events.Eventf(pod, v1.EventTypeNormal, reasonReturning, "The pod was %s; starting it again", o.cause)
 	}
 	return r.options.Judge.Admit(ctx, pod, others)
 }

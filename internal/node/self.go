@@ -190,7 +190,7 @@ func lookAgain[T any](s *Self, last *lastAnswer[T], name string, ask func() (T, 
 		last.value, last.refuse = got.value, ""
 	case !errors.Is(got.err, errNothing) && got.err.Error() != last.refuse:
 		last.refuse = got.err.Error()
-		s.options.Logger.Error(got.err, "What the node is said to be cannot be used; what was said before counts", "function", "Config."+name)
+		s.options.Logger.Error(got.err, "An answer about the node cannot be used; the previous answer stays in force", "function", "Config."+name)
 	}
 	return last.value
 }

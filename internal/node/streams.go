@@ -114,7 +114,7 @@ func (s *Streams) forward(ctx context.Context, pod *v1.Pod, conn io.ReadWriter, 
 		response, err := s.urls.PortForward(ctx, &runtimeapi.PortForwardRequest{PodSandboxId: sandbox.ID, Port: ports})
 		return response.GetUrl(), err
 	}
-	return "", fmt.Errorf("it has no sandbox that runs: %w", runtime.ErrFailedPrecondition)
+	return "", fmt.Errorf("it has no running sandbox: %w", runtime.ErrFailedPrecondition)
 }
 
 // running returns the runtime's ID of the running container.
@@ -133,5 +133,5 @@ func (s *Streams) running(uid types.UID, container string) (id string, err error
 	if c := view.Container(container); c != nil && c.State == runtime.Running {
 		return c.ID.ID, nil
 	}
-	return "", fmt.Errorf("container %q of pod %q does not run: %w", container, pod.Name, runtime.ErrFailedPrecondition)
+	return "", fmt.Errorf("container %q of pod %q is not running: %w", container, pod.Name, runtime.ErrFailedPrecondition)
 }

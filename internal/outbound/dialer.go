@@ -77,7 +77,7 @@ func New(o Options, resolver *net.Resolver) *Dialer {
 		d.checked[i] = net.Dialer{Resolver: resolver, ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
 			to, err := netip.ParseAddrPort(address)
 			if err != nil {
-				return &Refused{fmt.Sprintf("%q is refused: it is no address", address)}
+				return &Refused{fmt.Sprintf("%q is refused: it is not an address", address)}
 			}
 			return Check(to.Addr(), own, o.Allow)
 		}}

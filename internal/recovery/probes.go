@@ -62,7 +62,7 @@ func (m *ProbeMemory) Wait(ctx context.Context, a probe.Announcement) {
 	ctx, cancel := timing.WithTimeout(ctx, m.journal.clock, announceTimeout)
 	defer cancel()
 	if err := m.journal.keeper.Sync(ctx, a.UID); err != nil {
-		m.journal.logger.Error(err, "A container starts or gets ready without a checkpoint",
+		m.journal.logger.Error(err, "A container started or became ready without a checkpoint",
 			"uid", a.UID, "container", a.ID.String(), "probe", a.Kind.String())
 	}
 	m.note(a.UID, a.Kind, a.ID, false)

@@ -199,6 +199,6 @@ func fateOf(r *checkpoint.Record, s situation) fate {
 func (p *Pruner) tellEnd(r *checkpoint.Record, view *runtime.PodStatus) {
 	p.options.Journal.Adopt(r.Pod)
 	if err := p.options.TellEnd(r.Pod, view); err != nil {
-		p.options.Logger.Error(err, "The end of a pod cannot be told", "uid", r.UID)
+		p.options.Logger.Error(err, "Cannot report the end of a pod", "uid", r.UID)
 	}
 }

@@ -50,7 +50,7 @@ func (j *Journal) AskRestart(ctx context.Context, uid types.UID, runs []restarts
 	}
 	j.endAsking(uid, fresh, err == nil)
 	if err != nil {
-		return fmt.Errorf("write down that it is to be restarted: %w", err)
+		return fmt.Errorf("record its restart request: %w", err)
 	}
 	return nil
 }

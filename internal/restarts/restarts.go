@@ -58,7 +58,7 @@ func (a *Asked) String() string {
 	for _, r := range a.Runs {
 		names = append(names, r.Container)
 	}
-	return fmt.Sprintf("%s, asked for at %s: %s", strings.Join(names, ", "), a.At.UTC().Format(time.RFC3339), a.Message)
+	return fmt.Sprintf("%s, requested at %s: %s", strings.Join(names, ", "), a.At.UTC().Format(time.RFC3339), a.Message)
 }
 
 // Any reports whether one of these runs is still to be replaced.

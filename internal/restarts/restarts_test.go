@@ -163,7 +163,7 @@ func TestAsked(t *testing.T) {
 	if say(first.Runs) != "main#1" || say(both.Runs) != "main#1 other#0" || !both.Has(id) || !both.Any(first.Runs) {
 		t.Errorf("%+v, %+v", first, both)
 	}
-	if got, want := both.String(), "main, other, asked for at 2026-01-02T04:04:05Z: The node is new."; got != want {
+	if got, want := both.String(), "main, other, requested at 2026-01-02T04:04:05Z: The node is new."; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	main := func(r restarts.Run) bool { return r.Container == "main" }

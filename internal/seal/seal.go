@@ -101,9 +101,9 @@ func (ks Keys) Check() error {
 	for i, k := range ks {
 		switch {
 		case k.None():
-			return fmt.Errorf("key %d is no key: make it with NewKey", i)
+			return fmt.Errorf("key %d is not a key: make one with NewKey", i)
 		case slices.ContainsFunc(ks[:i], func(other Key) bool { return other.id == k.id }):
-			return fmt.Errorf("key %s is there twice", k.id)
+			return fmt.Errorf("key %s appears twice", k.id)
 		}
 	}
 	return nil

@@ -467,8 +467,8 @@ func TestOpenChecksTheFolder(t *testing.T) {
 		"not an absolute path": {Dir: "cache"},
 		"take over":            {Dir: filepath.Join(open, "cache")},
 		"not a directory":      {Dir: file},
-		"is no key":            {Dir: t.TempDir(), Keys: []offline.Key{{}}},
-		"is there twice":       {Dir: t.TempDir(), Keys: []offline.Key{newKey(t, 1), newKey(t, 1)}},
+		"is not a key":         {Dir: t.TempDir(), Keys: []offline.Key{{}}},
+		"appears twice":        {Dir: t.TempDir(), Keys: []offline.Key{newKey(t, 1), newKey(t, 1)}},
 		"MaxBytes":             {Dir: t.TempDir(), MaxBytes: -1},
 	} {
 		if _, err := offline.Open(o); err == nil || !strings.Contains(err.Error(), want) {

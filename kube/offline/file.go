@@ -37,7 +37,7 @@ var (
 	errForeign = errors.New("it is no file of an offline cache")
 	errCut     = errors.New("it is damaged or cut short: its checksum is wrong")
 	errNewer   = errors.New("it was written by a newer version")
-	errPlain   = errors.New("it is not sealed although there is a key: anyone who can write to the folder may have made it")
+	errPlain   = errors.New("it is not sealed although there is a key: anyone who can write to the folder could have made it")
 	errOther   = errors.New("it was renamed: it holds another entry")
 )
 

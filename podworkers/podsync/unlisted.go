@@ -76,7 +76,7 @@ func (u *unlisted) check(uid types.UID, view *runtime.PodStatus) error {
 		}
 	}
 	for id := range made {
-		return fmt.Errorf("the runtime made %s and does not list it yet; waiting for that", id)
+		return fmt.Errorf("the runtime made %s but does not list it yet; waiting until it does", id)
 	}
 	delete(u.made, uid)
 	return nil

@@ -28,7 +28,7 @@ func (h *holder) hold(ctx context.Context, _ types.UID, _ string) (context.Conte
 }
 
 // TestCollectionHoldsGonePods (IN3): containers and sandboxes that are removed because their pod is
-// gone are removed under a hold, and not at all while a life of the pod is under way. What a living
+// gone are removed under a hold, and not at all while the pod is alive. What a living
 // pod no longer needs is removed all the same.
 func TestCollectionHoldsGonePods(t *testing.T) {
 	for _, refuses := range []bool{false, true} {

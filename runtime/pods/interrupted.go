@@ -32,7 +32,7 @@ func (m *Manager) FinishRemovals(ctx context.Context) error {
 			pause = backoff.Next(interruptedMin, interruptedMax, pause)
 			timer.Reset(pause)
 			again = timer.C()
-			m.options.Logger.Info("What is left of removals cannot be removed", "error", err.Error(), "retryAfter", pause.String())
+			m.options.Logger.Info("What earlier removals left behind cannot be removed", "error", err.Error(), "retryAfter", pause.String())
 		}
 		select {
 		case <-ctx.Done():

@@ -108,7 +108,7 @@ func (r *LogRotator) Run(ctx context.Context) error {
 		look, err := r.begin(ctx)
 		looks.Go(func() {
 			if err := look.end(err); err != nil && ctx.Err() == nil {
-				r.manager.options.Logger.Info("Some container logs are not rotated; tried again at the next look", "error", err.Error())
+				r.manager.options.Logger.Info("Some container logs were not rotated; the next check tries again", "error", err.Error())
 			}
 		})
 	}
@@ -270,7 +270,7 @@ func (r *LogRotator) bringUp(ctx context.Context, l containerLog, c *runtime.Con
 		}
 		if size, err = r.size(l); errors.Is(err, fs.ErrNotExist) {
 			r.noteLogless(c.ID.ID)
-			return fmt.Errorf("the runtime has reopened it and there is none; asked again in %s", loglessRetry)
+			return fmt.Errorf("the runtime reopened it but there is no file; trying again in %s", loglessRetry)
 		}
 	}
 	if err != nil || size < r.policy.MaxSize {

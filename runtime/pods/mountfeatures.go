@@ -55,7 +55,7 @@ func recursiveReadOnly(vm *v1.VolumeMount, features mountFeatures) (bool, error)
 	case *vm.RecursiveReadOnly != v1.RecursiveReadOnlyEnabled:
 		return false, fmt.Errorf("recursiveReadOnly %q is unknown", *vm.RecursiveReadOnly)
 	case !features.recursiveReadOnly:
-		return false, fmt.Errorf("recursiveReadOnly is not supported by the runtime; IfPossible would do without")
+		return false, fmt.Errorf("the runtime does not support recursiveReadOnly; with IfPossible the container starts without it")
 	}
 	return true, nil
 }
@@ -83,7 +83,7 @@ func (st *starting) devices() ([]*runtimeapi.Device, error) {
 		switch {
 		case err != nil:
 		case volume.DevicePath == "":
-			err = fmt.Errorf("it is no block device: name it under volumeMounts")
+			err = fmt.Errorf("it is not a block device: list it under volumeMounts")
 		case vd.DevicePath == "" || vd.DevicePath[0] != '/':
 			err = fmt.Errorf("devicePath %q is not absolute", vd.DevicePath)
 		}

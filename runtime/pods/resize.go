@@ -230,7 +230,7 @@ func (r *resizing) tellSandbox(ctx context.Context, totals runtime.Resources) {
 	}
 	_, err := m.options.Updater.UpdatePodSandboxResources(ctx, request)
 	if err != nil && cri.Class(err) != runtime.ErrUnimplemented {
-		m.options.Logger.Info("The runtime did not take the resources of a pod", "podUID", r.pod.UID, "error", err.Error())
+		m.options.Logger.Info("The runtime did not accept the resources of a pod", "podUID", r.pod.UID, "error", err.Error())
 	}
 }
 

@@ -136,7 +136,7 @@ func openUsers(dirs poddir.Store, o UserNamespaces) (*userns.Pool, error) {
 // freeUsers releases a pod's user IDs. IDs that cannot be released stay taken.
 func (m *Manager) freeUsers(uid types.UID) {
 	if err := m.users.Release(uid); err != nil {
-		m.options.Logger.Error(err, "The user IDs of a pod that is gone stay in use", "podUID", uid)
+		m.options.Logger.Error(err, "The user IDs of a removed pod stay in use", "podUID", uid)
 	}
 }
 

@@ -208,7 +208,7 @@ func (st *starting) restartCount() int {
 }
 
 // errStartedMeanwhile is about a container that is further along than the status shows.
-var errStartedMeanwhile = errors.New("the container that an interrupted start has left was started after all")
+var errStartedMeanwhile = errors.New("a container left by an interrupted start was started after all")
 
 // dropCreated removes containers of this name that were created and never started,
 // because no engine will start them any more. An earlier engine may have asked for a

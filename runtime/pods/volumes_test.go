@@ -158,7 +158,7 @@ func TestVolumeMounts(t *testing.T) {
 		{"12.2 none", mounting(hostPath, propagation(v1.MountPropagationNone)), nil, "host", ""},
 		{"12.2 unknown", mounting(hostPath, propagation("Sideways")), nil, "", `mountPropagation "Sideways" is unknown`},
 		{"12.3 enabled", mounting(hostPath, recursive(v1.RecursiveReadOnlyEnabled)), both, "host ro rro", ""},
-		{"12.3 unsupported", mounting(hostPath, recursive(v1.RecursiveReadOnlyEnabled)), &runtimeapi.StatusResponse{}, "", "not supported by the runtime"},
+		{"12.3 unsupported", mounting(hostPath, recursive(v1.RecursiveReadOnlyEnabled)), &runtimeapi.StatusResponse{}, "", "the runtime does not support recursiveReadOnly"},
 		{"12.3 if possible", mounting(hostPath, recursive(v1.RecursiveReadOnlyIfPossible)), both, "host ro rro", ""},
 		{"12.3 if possible, and it is not", mounting(hostPath, recursive(v1.RecursiveReadOnlyIfPossible)), &runtimeapi.StatusResponse{}, "host ro", ""},
 		{"12.3 disabled", mounting(hostPath, recursive(v1.RecursiveReadOnlyDisabled)), nil, "host ro", ""},
@@ -281,7 +281,7 @@ func TestPluginVolume(t *testing.T) {
 		{"12.6 device", pods.MountedVolume{DevicePath: "/dev/sdz"}, true, "[20 40] [/dev/sdz at /dev/x mrw]", ""},
 		{"12.6 read-only", pods.MountedVolume{DevicePath: "/dev/sdz", ReadOnly: true}, true, "[20 40] [/dev/sdz at /dev/x r]", ""},
 		{"12.6 a device that is mounted", pods.MountedVolume{DevicePath: "/dev/sdz"}, false, "", "it is a block device"},
-		{"12.6 no device", pods.MountedVolume{HostPath: "/disk"}, true, "", "it is no block device"},
+		{"12.6 no device", pods.MountedVolume{HostPath: "/disk"}, true, "", "it is not a block device"},
 		{"no path", pods.MountedVolume{}, false, "", "gives no path"},
 		{"a relative path", pods.MountedVolume{HostPath: "../x"}, false, "", "not absolute"},
 	} {

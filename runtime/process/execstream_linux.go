@@ -114,7 +114,7 @@ func (r *Runtime) awaitStream(ctx context.Context, c *container, j *job, files *
 }
 
 // errNoAttach: a container's output goes to its log, and it has no input.
-var errNoAttach = errors.New("containers of the process runtime cannot be attached to: their output goes to their log alone, and their input is empty; use logs or exec")
+var errNoAttach = errors.New("the process runtime cannot attach to containers: their output goes only to the log, and they have no input; use logs or exec")
 
 // AttachStream implements [cri.DirectStreamer]. It fails: see logs and ExecStream.
 func (r *Runtime) AttachStream(_ context.Context, containerID string, _ cri.Streams) error {

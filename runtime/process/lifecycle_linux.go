@@ -115,7 +115,7 @@ func (r *Runtime) watch(c *container, u *run) {
 	}
 	err := r.watcher.Watch(process, func() { r.spawn(func() { then(c, u) }) })
 	if err != nil && !r.isClosed() {
-		r.log.Error(err, "Cannot watch a container: its end will be noticed by the next agent only", "container", c.record.ID)
+		r.log.Error(err, "Cannot watch a container: only the next agent will notice its end", "container", c.record.ID)
 	}
 }
 

@@ -54,7 +54,7 @@ func (r *Runtime) readSandboxes() error {
 			err = fmt.Errorf("record %s is of sandbox %q", e.Name(), s.record.ID)
 		}
 		if err != nil {
-			r.log.Error(err, "A sandbox is left out: its record cannot be read", "file", e.Name())
+			r.log.Error(err, "Skipping a sandbox: its record cannot be read", "file", e.Name())
 			continue
 		}
 		if s.record.BootID != r.bootID {
@@ -89,7 +89,7 @@ func (r *Runtime) readContainers() (starting map[string]*container, err error) {
 			err = fmt.Errorf("record in %s is of container %q", dir, record.ID)
 		}
 		if err != nil {
-			r.log.Error(err, "A container is left out: its record cannot be read", "folder", dir)
+			r.log.Error(err, "Skipping a container: its record cannot be read", "folder", dir)
 			continue
 		}
 		c := newContainer(record, dir)

@@ -218,7 +218,7 @@ func (r *Runtime) removeSandbox(ctx context.Context, s *sandbox) error {
 	delete(r.names, s.key())
 	r.mu.Unlock()
 	if err := tree.RemovePath(ctx, r.path(logsDir, podSandboxID)); err != nil {
-		r.log.Error(err, "Logs of a removed sandbox stay", "sandbox", podSandboxID)
+		r.log.Error(err, "Cannot remove the logs of a removed sandbox", "sandbox", podSandboxID)
 	}
 	r.publish(podSandboxID, podSandboxID, runtimeapi.ContainerEventType_CONTAINER_DELETED_EVENT)
 	return nil

@@ -66,7 +66,7 @@ func (o *Options) CheckKeys() error {
 	case len(o.Keys) > 0 && !seals:
 		return fmt.Errorf("keys: the Store %T does not seal records: use checkpoint.NewFiles", o.Store)
 	case o.TrustPlain && len(o.Keys) == 0:
-		return errors.New("trusting plain records (TrustPlain) means nothing without Keys, where records are never sealed")
+		return errors.New("TrustPlain has no effect without Keys: records are then never sealed")
 	}
 	return nil
 }

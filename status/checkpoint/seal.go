@@ -16,7 +16,7 @@ import (
 // hides them also detects changes. Each file has its own key, derived from the secret and the name
 // of the file (package seal), so no record can take the place of another pod's.
 
-var errPlain = errors.New("anyone who can write to the folder may have made it")
+var errPlain = errors.New("it is not sealed: anyone who can write to the folder could have made it")
 
 // sealedError says that a record is sealed with a key that was not given.
 type sealedError = seal.UnknownKeyError

@@ -43,7 +43,7 @@ type Verdict struct {
 func (v Verdict) Admitted() bool { return v.Reason == "" }
 
 // LacksRoom reports whether the pod was refused because other pods have what it asks for:
-// resources, a place or a port. A static pod is tried again when they are gone (IN14).
+// resources, a place or a port. A static pod is started again when they are gone (IN14).
 func (v Verdict) LacksRoom() bool {
 	return strings.HasPrefix(v.Reason, outOf) || v.Reason == reasonHostPorts
 }

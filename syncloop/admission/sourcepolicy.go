@@ -122,7 +122,7 @@ func (h *SourcePolicies) grown(known, pod *v1.Pod) Verdict {
 	before, after := podinfo.Claims(known), podinfo.Claims(pod)
 	for _, resource := range sortedNames(p.Requests) {
 		if q := after[resource]; q.Cmp(before[resource]) > 0 {
-			return Refuse(ReasonSourcePolicy, "a pod of source %q may not come to request more %s, %s instead of %s: make it a new pod",
+			return Refuse(ReasonSourcePolicy, "a pod of source %q may not request more %s than before (%s instead of %s): create a new pod",
 				pod.Annotations[podinfo.AnnotationSource], resource, text(q), text(before[resource]))
 		}
 	}

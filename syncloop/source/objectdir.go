@@ -209,12 +209,12 @@ func (d *ObjectDir) Unreadable() []problem.Problem {
 		if errors.Is(p.Err, ErrUnknownField) {
 			continue
 		}
-		advice := "mend the file; meanwhile its objects are as they were in its last good version"
+		advice := "fix the file; until then its objects stay as in its last good version"
 		switch {
 		case p.root:
-			advice = "mend the folder; meanwhile all objects are as they were last"
+			advice = "fix the folder; until then all objects stay as they were"
 		case errors.Is(p.Err, ErrExposed):
-			advice = "take the right to read it from others with chmod 600; meanwhile its objects are as they were last"
+			advice = "make it unreadable for others with chmod 600; until then its objects stay as they were"
 		}
 		listed := problem.Problem{
 			Kind: problem.Source, Severity: problem.Listed, Name: filepath.Base(p.Path), Since: p.Since,

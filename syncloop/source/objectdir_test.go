@@ -145,7 +145,7 @@ func TestObjectFolderMustBeClosed(t *testing.T) {
 	must(t, os.Chmod(f.path, 0o755))
 	f.write("a.yaml", strings.Replace(settings, "fast", "slow", 1))
 	f.relook()
-	if p := f.Unreadable(); f.mode() != "fast" || len(p) != 1 || !errors.Is(p[0], ErrExposed) || !strings.Contains(p[0].Advice, "mend the folder") {
+	if p := f.Unreadable(); f.mode() != "fast" || len(p) != 1 || !errors.Is(p[0], ErrExposed) || !strings.Contains(p[0].Advice, "fix the folder") {
 		t.Errorf("%s, %v", f.mode(), p)
 	}
 	must(t, os.Chmod(f.path, 0o700))

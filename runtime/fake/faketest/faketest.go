@@ -111,7 +111,7 @@ func run(e fake.Exec) fake.ExecResult {
 func decode(argv []string) (runtimetest.Program, error) {
 	var p runtimetest.Program
 	if len(argv) != 2 || argv[0] != argv0 {
-		return p, fmt.Errorf("argv %q is no program: %w", argv, runtime.ErrInvalid)
+		return p, fmt.Errorf("argv %q is not a program: %w", argv, runtime.ErrInvalid)
 	}
 	if err := json.Unmarshal([]byte(argv[1]), &p); err != nil {
 		return p, fmt.Errorf("program %q: %w: %w", argv[1], runtime.ErrInvalid, err)

@@ -16,7 +16,7 @@ const (
 )
 
 // errLimit ends a log whose limit of bytes is reached.
-var errLimit = errors.New("limit of bytes reached")
+var errLimit = errors.New("byte limit reached")
 
 // none: no line is open at the client.
 const none = -1

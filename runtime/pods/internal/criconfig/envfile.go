@@ -52,7 +52,7 @@ func quoted(text string) (value, rest string, err error) {
 		return "", rest, nil
 	}
 	if text[0] != '\'' {
-		return "", "", fmt.Errorf("the value must stand in single quotes")
+		return "", "", fmt.Errorf("the value must be in single quotes")
 	}
 	value, rest, closed := strings.Cut(text[1:], "'")
 	if !closed {

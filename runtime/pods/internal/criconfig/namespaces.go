@@ -42,7 +42,7 @@ func namespaces(pod *v1.Pod, users *IDMapping) (*runtimeapi.NamespaceOption, err
 		return nil, errors.New("hostUsers: false cannot be combined with hostPID or hostIPC")
 	}
 	if users == nil {
-		return nil, errors.New("hostUsers: false: the pod has got no range of user IDs")
+		return nil, errors.New("hostUsers: false: the pod has no range of user IDs")
 	}
 	out.UsernsOptions = &runtimeapi.UserNamespace{
 		Mode: runtimeapi.NamespaceMode_POD, Uids: users.list(), Gids: users.list(),

@@ -37,7 +37,7 @@ func checkPorts(pod *v1.Pod) error {
 						list[i].Name, p.ContainerPort, p.HostPort, maxPort)
 				}
 				if _, err := netip.ParseAddr(p.HostIP); p.HostIP != "" && err != nil {
-					return fmt.Errorf("container %s: hostIP %q is no address", list[i].Name, p.HostIP)
+					return fmt.Errorf("container %s: hostIP %q is not an IP address", list[i].Name, p.HostIP)
 				}
 			}
 		}

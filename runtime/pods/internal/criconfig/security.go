@@ -68,7 +68,7 @@ func containerSecurity(pod *v1.Pod, c *v1.Container, user ImageUser, users *IDMa
 		return nil, err
 	}
 	if runAsUser == nil && user.UID != nil && !validID(*user.UID) {
-		return nil, fmt.Errorf("the image names user %d, which is not one: set runAsUser", *user.UID)
+		return nil, fmt.Errorf("the image names user %d, which is not a valid user ID: set runAsUser", *user.UID)
 	}
 	setUser(out, runAsUser, user)
 	if g := either(sc.RunAsGroup, psc.RunAsGroup); g != nil {

@@ -74,7 +74,7 @@ func CheckSysctls(pod *v1.Pod, allowed []string, kernel string) error {
 		case !slices.Contains(safe, name) && !slices.ContainsFunc(allowed, func(p string) bool { return sysctlMatches(p, name) }):
 			problems = append(problems, fmt.Errorf("sysctl %q is not allowed on this node", s.Name))
 		case !ownsSysctl(pod, name):
-			problems = append(problems, fmt.Errorf("sysctl %q would be the node's: the pod has no namespace of its own for it", s.Name))
+			problems = append(problems, fmt.Errorf("sysctl %q would change the node: the pod has no namespace of its own for it", s.Name))
 		}
 	}
 	return errors.Join(problems...)
@@ -149,7 +149,7 @@ func checkSysctlName(name string) error {
 	parts := strings.FieldsFunc(name, func(r rune) bool { return r == '.' || r == '/' })
 	separators := strings.Count(name, ".") + strings.Count(name, "/")
 	if len(name) > maxSysctlName || len(parts) != separators+1 || strings.ContainsFunc(name, odd) {
-		return fmt.Errorf("sysctl %q is not the name of one", name)
+		return fmt.Errorf("%q is not the name of a sysctl", name)
 	}
 	return nil
 }
