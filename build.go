@@ -91,7 +91,7 @@ func (p *parts) users() node.Users {
 	return node.Users{Calls: p.foreign, Clock: p.config.Clock, Hold: p.hold}
 }
 
-// meter makes the meter of a room.
+// meter makes the meter of a part.
 func (p *parts) meter(room string) metric.Meter {
 	return p.config.Observe.MeterProvider.Meter("github.com/podwright/podwright/" + room)
 }
@@ -99,7 +99,7 @@ func (p *parts) meter(room string) metric.Meter {
 // logger makes the logger of a part.
 func (p *parts) logger(name string) logr.Logger { return p.config.Observe.Logger.WithName(name) }
 
-// buildReading makes what reads the runtime, measures how soon an exit is seen, and counts OOM kills.
+// buildReading makes the parts that read the runtime, measure how soon an exit is seen, and count OOM kills.
 func (p *parts) buildReading() error {
 	c, o := p.config, p.config.PLEG
 	p.sequence = &runtime.Sequence{}
@@ -122,7 +122,7 @@ func (p *parts) buildReading() error {
 	return errors.Join(err, metricsErr, killsErr)
 }
 
-// buildJournal makes what writes down what must survive the agent.
+// buildJournal makes the part that records what must survive the agent.
 func (p *parts) buildJournal() error {
 	o := p.config.Checkpoints
 	o.Meter = p.meter("status/checkpoint")
@@ -142,7 +142,7 @@ func (p *parts) buildJournal() error {
 	return nil
 }
 
-// buildPods makes what turns pods into containers.
+// buildPods makes the part that turns pods into containers.
 func (p *parts) buildPods() error {
 	p.traces = tracing.New(tracing.Options{
 		Provider: p.config.Observe.TracerProvider, Clock: p.config.Clock,
@@ -200,7 +200,7 @@ func (p *parts) buildProbes() (err error) {
 	return err
 }
 
-// buildRecovery makes what takes the engine from its start to its first pod.
+// buildRecovery makes the part that takes the engine from its start to its first pod.
 func (p *parts) buildRecovery() error {
 	c := p.config
 	p.recovery = recovery.New(recovery.Options{
@@ -212,7 +212,7 @@ func (p *parts) buildRecovery() error {
 	return nil
 }
 
-// buildMirrors makes what keeps mirror pods.
+// buildMirrors makes the part that maintains mirror pods.
 func (p *parts) buildMirrors() (err error) {
 	o := p.config.Mirrors
 	o.Client, o.Node = p.users().MirrorClient(o.Client), p.users().NodeGetter(o.Node)
@@ -221,7 +221,7 @@ func (p *parts) buildMirrors() (err error) {
 	return err
 }
 
-// buildAdmission makes what judges pods.
+// buildAdmission makes the part that admits or refuses pods.
 func (p *parts) buildAdmission() (err error) {
 	a := p.config.Admission
 	kernel := node.KernelRelease()
@@ -264,7 +264,7 @@ func (p *parts) buildAdmission() (err error) {
 	return errors.Join(problem, err)
 }
 
-// buildWorkers makes the workers, and what carries out the steps of their pods.
+// buildWorkers makes the workers, and the syncer that carries out the steps of their pods.
 func (p *parts) buildWorkers() error {
 	c := p.config
 	p.syncer = podsync.New(p.pods, p.pleg, p.status, podsync.Options{
@@ -281,8 +281,8 @@ func (p *parts) buildWorkers() error {
 		Hooks: podsync.Hooks{
 			Syncing: p.exits.Entered,
 			Changed: func(types.UID) { p.resizer.PodChanged() },
-			// A pass now marks a pod that no source wants as deleted while its containers
-			// still stop, so that its remains can go right after.
+			// A pass at this moment marks a pod that no source wants as deleted while its
+			// containers still stop, so that its remains can be removed right after.
 			Terminating: func(uid types.UID) { p.exits.Dropped(uid); p.restarts.Ended(uid); p.tidy() },
 			Terminated:  func(types.UID) { p.loop.GateChanged() }, // its room is free (IN6)
 			Released:    p.ended,
@@ -312,7 +312,7 @@ func (p *parts) buildLoop() error {
 	return errors.Join(problem, err)
 }
 
-// buildHousekeeper makes what cleans up.
+// buildHousekeeper makes the housekeeper.
 func (p *parts) buildHousekeeper() (err error) {
 	c, o := p.config, p.config.Cleanup
 	known := &inventory.Inventory{
@@ -331,7 +331,7 @@ func (p *parts) buildHousekeeper() (err error) {
 	return err
 }
 
-// pruner makes what removes records that are of no more use.
+// pruner makes the part that removes records that are no longer needed.
 func (p *parts) pruner() *recovery.Pruner {
 	return recovery.NewPruner(recovery.PrunerOptions{
 		Journal: p.journal, Desired: p.loop.Store(), Workers: p.workers, Undecided: p.loop.Undecided,

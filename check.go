@@ -22,8 +22,8 @@ import (
 	"github.com/podwright/podwright/status/checkpoint"
 )
 
-// defaultQuietPeriod is the longest there is (spec/pleg.md B7): an idle node
-// should cost nothing, and the stream reports what happens.
+// defaultQuietPeriod is the longest allowed (spec/pleg.md B7): an idle node should
+// cost nothing, and the stream reports what happens.
 const defaultQuietPeriod = 5 * time.Second
 
 // defaultStartSpread bounds the delay of a probe's first run in the engine's first
@@ -64,8 +64,8 @@ func (c *Config) complete() error {
 	return errors.Join(problems...)
 }
 
-// checkPolicies refuses a policy for a source that there is not: its pods would be those of a
-// source with another name, and without that policy.
+// checkPolicies refuses a policy for a source that does not exist: the pods it is meant for would
+// come from a source with another name, and without the policy.
 func (c *Config) checkPolicies() (problems []error) {
 	var names []string
 	for _, s := range c.Sources {
@@ -81,7 +81,7 @@ func (c *Config) checkPolicies() (problems []error) {
 	return problems
 }
 
-// buildable reports whether the parts can be made, to check their options too.
+// buildable reports whether the parts can be made, which is how their options are checked.
 func (c *Config) buildable() bool {
 	return c.Runtime != nil && c.Images != nil && !slices.Contains(c.Sources, nil) && !slices.Contains(c.Observe.Sinks, nil) &&
 		filepath.IsAbs(c.RootDir) && filepath.IsAbs(c.Storage.LogDir)

@@ -27,22 +27,22 @@ import (
 )
 
 // EventRecorder takes the events of pods and of the node, in the shape of client-go's
-// recorder. object is a *v1.Pod, or a *v1.ObjectReference to one (with a field path if a
-// container is meant) or to the node. Eventf is called from many goroutines and must not
+// recorder. object is a *v1.Pod, or a *v1.ObjectReference to one (with a field path for a
+// container) or to the node. Eventf is called from many goroutines and must not
 // block.
 type EventRecorder = podinfo.EventRecorder
 
 // Config configures an [Engine]. Runtime, Images, Sources, and RootDir are
 // required; every other field has a useful zero value. [New] copies the Config, but
 // shares what it points to, which must not change afterwards. Negative durations are
-// refused, except where a field gives them a meaning.
+// refused, unless a field gives them a meaning.
 //
 // The groups at the end are the options of the engine's parts. The engine sets some of
 // their fields itself, such as the clock, the logger and whatever ties the parts
 // together; [New] refuses a Config that sets one of these and names the field to use.
 type Config struct {
 	// Runtime runs the containers. Required. If it is also a
-	// [cri.EventStreamer], its events make reactions faster.
+	// [cri.EventStreamer], the engine reacts faster, to its events.
 	Runtime cri.RuntimeService
 	// Images is the runtime's image store. Required.
 	Images cri.ImageService
@@ -64,11 +64,11 @@ type Config struct {
 	// Clock is the engine's time. Nil means the real clock.
 	Clock clock.WithTickerAndDelayedExecution
 
-	// Admission says which pods may run. Zero: a pod is refused if it could not work,
+	// Admission says which pods may run. Zero: only pods that could not work are refused,
 	// because a port of the node is taken or a kernel parameter is not allowed.
 	Admission Admission
-	// Eviction stops pods when the node runs out of memory, disk or process IDs. Nil: no
-	// pod is stopped for that; those above their own limits of storage are in any case.
+	// Eviction stops pods when the node runs out of memory, disk or process IDs. Nil: no pod
+	// is stopped for that. Pods above their own storage limits are stopped in any case.
 	Eviction *Eviction
 	// ImageGC removes unused images. Nil: no image is ever removed.
 	ImageGC *ImageGC
@@ -76,30 +76,30 @@ type Config struct {
 	NodeHooks nodehooks.Hooks
 
 	// Pods configures how pods become containers: the node's resolver and hosts files,
-	// CPU quotas, backoffs, pulls, volumes, objects, cgroups, security. A nil Updater or Stats is the Runtime, if it can do that.
+	// CPU quotas, back-offs, pulls, volumes, objects, cgroups, security. A nil Updater or Stats means the Runtime, if it has that ability.
 	Pods pods.Options
 	// Resizes configures in-place resizes of running pods.
 	Resizes pods.AllocationOptions
 	// Workers configures how often pods are looked at.
 	Workers podworkers.Options
-	// PLEG configures the reading of the runtime. A QuietPeriod of 0 means 5 s, or
-	// Period if that is longer; with the value of Period the pause never changes.
+	// PLEG configures how the runtime is read. A QuietPeriod of 0 means 5 s, or Period if
+	// that is longer; if it equals Period, the pause between lists never changes.
 	PLEG pleg.Options
-	// Loop configures how sources are heard, and the time between housekeeping passes.
+	// Loop configures how sources are read, and the time between housekeeping passes.
 	Loop syncloop.Options
 	// Status configures how statuses reach the sinks.
 	Status status.Options
 	// Probes configures probing. A StartSpread of 0 means 1 s.
 	Probes probe.Options
-	// Outbound says where probes and hooks may connect to. Zero: not into the node's own network (spec/probe.md 11).
+	// Outbound says where probes and hooks may connect. Zero: not to the node's own network (spec/probe.md 11).
 	Outbound probe.Outbound
 	// Checkpoints configures how the records that survive the agent are kept. A nil
 	// Store means one small file per pod in "state/pods" below RootDir.
 	Checkpoints checkpoint.Options
 	// Cleanup configures housekeeping.
 	Cleanup cleanup.Options
-	// Mirrors says at which API mirror pods stand for static pods. Zero: there are no
-	// mirror pods. The watch of its Client should come back as a source called
+	// Mirrors names the API in which mirror pods stand for static pods. Zero: there are no
+	// mirror pods. What its Client watches should also be a source, with the name
 	// [syncloop.SourceAPI]; see package syncloop/mirror.
 	Mirrors mirror.Options
 }
@@ -112,40 +112,39 @@ type Node struct {
 	// IPs are the node's addresses, primary first. They become host IPs, and
 	// pod IPs of pods on the host network. Empty: unknown.
 	IPs []string
-	// Addresses, if set, returns the node's addresses as they are now, like IPs, which
-	// count until it has answered. Statuses follow with each pod's next step. As with the
-	// functions below, it is asked at most once a second, must not block, and the last good answer
-	// counts while there is none: an empty one, say, or one with an entry that is no IP (SN1).
+	// Addresses, if set, returns the node's current addresses, like IPs; IPs counts until its
+	// first answer. Statuses follow with each pod's next step. Like the functions below, it is
+	// called at most once a second and must not block. While its answer is not good, for example
+	// empty or with an entry that is not an IP, the last good one counts (SN1).
 	Addresses func() []string
 	// ClusterDNS are the addresses of the cluster's name servers and ClusterDomain
 	// is the domain they serve, for pods with DNS policy ClusterFirst and pods with
-	// a subdomain. Empty: there is no such server, those pods get the node's
-	// settings, with a warning for ClusterFirstWithHostNet; the domain is cluster.local.
+	// a subdomain. Empty: there is no such server, and those pods get the node's settings,
+	// with a warning for ClusterFirstWithHostNet; the domain is cluster.local.
 	ClusterDNS    []string
 	ClusterDomain string
 	// OwnerID marks the sandboxes and containers of this engine and limits it to
-	// those. Engines that share a runtime need different ones, and an engine
-	// needs the same one after a restart. Empty: Name.
+	// those. Engines that share a runtime need different IDs, and an engine must
+	// keep its ID across restarts. Empty: Name.
 	OwnerID string
-	// BootID names this boot of the machine; containers of an earlier one cannot
-	// run any more. Empty: the machine's own.
+	// BootID identifies this boot of the machine; containers of an earlier boot can
+	// no longer be running. Empty: the machine's own.
 	BootID string
-	// Allocatable is the CPU and memory that pods may request together, which limits
-	// how far running pods may grow, and the huge pages and extended resources (such as
-	// nvidia.com/gpu) that there are. A missing amount is the machine's; a machine has no
-	// extended resources.
+	// Allocatable is the CPU and memory that pods may request together, which also limits how
+	// far running pods may grow, and the node's huge pages and extended resources (such as
+	// nvidia.com/gpu). A missing amount defaults to the machine's; extended resources to none.
 	Allocatable v1.ResourceList
-	// AllocatableNow, if set, returns what is allocatable now, in place of Allocatable, which
-	// counts until it has answered: for a node that grows and shrinks, and for devices that come
-	// and go. Nil is no answer. Pods that run keep what they have (SN2).
+	// AllocatableNow, if set, returns what is allocatable now; Allocatable counts until its first
+	// answer. It is for nodes that grow and shrink, and for devices that come and go. Nil is no
+	// answer. Running pods keep what they have (SN2).
 	AllocatableNow func() v1.ResourceList
-	// Labels are compared with node selectors and required node affinity, beside those of
-	// name, operating system and architecture. Nil: other labels are not compared, with a
-	// warning for each pod that asks for one.
+	// Labels are compared with node selectors and required node affinity, in addition to the
+	// labels for name, operating system and architecture. Nil: other labels are not compared,
+	// with a warning for each pod that asks for one.
 	Labels map[string]string
-	// Object, if set, returns the node as an API server has it, or nil: its labels count in place
-	// of Labels, and pods of the API's source are refused that do not tolerate one of its NoExecute
-	// taints (SN3). The object is only read, during the call.
+	// Object, if set, returns the node as an API server has it, or nil. Its labels replace Labels,
+	// and pods of the API's source that do not tolerate one of its NoExecute taints are refused
+	// (SN3). The object is only read, during the call.
 	Object func() *v1.Node
 }
 
@@ -153,8 +152,8 @@ type Node struct {
 type Storage struct {
 	// LogDir is the absolute path of the folder for container logs. Empty:
 	// "logs" below RootDir. It belongs to one running engine at a time and to no other
-	// program: the engine removes every folder in it that is named like the log folder
-	// of a pod it does not know. So it must not be the log folder of a kubelet.
+	// program, in particular not to a kubelet: the engine removes every folder in it whose
+	// name is that of the log folder of a pod it does not know.
 	LogDir string
 	// LogLinkDir is the absolute path of a folder that gets one link per started
 	// container to its log, <pod>_<namespace>_<container>-<id>.log, as log
@@ -167,16 +166,16 @@ type Storage struct {
 	// container name.
 	DeadContainers DeadContainers
 	// StandInAfter is how long a source may stay silent after a start before the engine runs
-	// what that source wanted last (spec/syncloop.md SN5). 0: 10 s.
+	// the pods that the source last wanted (spec/syncloop.md SN5). 0: 10 s.
 	StandInAfter time.Duration
-	// ForgetDesired: after a start the engine does not run what a silent source wanted
-	// last. Pods that still run go on.
+	// ForgetDesired keeps the engine from running the pods that a silent source last wanted
+	// before the start. Pods that still run keep running.
 	ForgetDesired bool
 }
 
 // Observe says where an engine reports what it does.
 type Observe struct {
-	// Sinks receive the status of every pod as it changes. Nil: [Engine.Pods] alone
+	// Sinks receive the status of every pod as it changes. Nil: only [Engine.Pods]
 	// shows it.
 	Sinks []status.StatusSink
 	// Events receives events about pods. Nil drops them.
@@ -185,35 +184,35 @@ type Observe struct {
 	Logger logr.Logger
 	// MeterProvider makes the meters of the engine's parts. Nil: no metrics.
 	MeterProvider metric.MeterProvider
-	// TracerProvider traces pods' starts, steps and stops, and the calls of the runtime in
-	// them (spec/podworkers.md 17). Nil: nothing is traced, and nothing is in the way of calls.
+	// TracerProvider traces pods' starts, steps and stops, and the runtime calls in them
+	// (spec/podworkers.md 17). Nil: nothing is traced, and calls are not decorated.
 	TracerProvider trace.TracerProvider
 }
 
 // Admission says which pods may run on this node (spec/syncloop.md 11). A pod is
-// judged once, when its source first names it; a refused one gets phase Failed with
-// the reason and is not tried again, unless it is a static pod that lacked room and by now
-// has it (IN14). The verdict survives a restart of the agent.
+// judged once, when its source first names it. A refused pod gets phase Failed with the
+// reason and is not judged again, unless it is a static pod that lacked room which has
+// become free (IN14). The verdict survives a restart of the agent.
 //
-// The zero value refuses pods that could not work: those that want a port of the
-// node another pod has, and those that set kernel parameters which are neither safe
-// nor allowed. It neither counts pods nor adds up what they request. A node that shuts
-// down, or runs out of what [Config.Eviction] watches, takes no new pods either.
+// The zero value refuses pods that could not work: those that need a host port which
+// another pod has, and those that set kernel parameters which are neither safe nor
+// allowed. It neither counts pods nor adds up their requests. A node that is shutting
+// down, or runs out of a resource that [Config.Eviction] watches, accepts no new pods either.
 type Admission struct {
 	// MaxPods bounds the pods that run. 0 or negative: no bound.
 	MaxPods int
-	// FitResources refuses a pod whose requests do not fit into
-	// [Node.Allocatable] beside those of the others.
+	// FitResources refuses a pod whose requests, together with those of the other pods,
+	// do not fit into [Node.Allocatable].
 	FitResources bool
 	// AllowedSysctls are kernel parameters pods may set besides the safe ones; a
 	// name, or a prefix that ends in *.
 	AllowedSysctls []string
-	// Sources say what the pods of a source may be, by its name in [Config.Sources]; "" is for
-	// all sources without a policy of their own (PS4). One that is added later brings its own,
-	// see [Engine.AddSource]. Nil: every source may do everything.
+	// Sources says what the pods of a source may do, by its name in [Config.Sources]; "" is for
+	// all sources without a policy of their own (PS4). A source that is added later brings its
+	// own policy, see [Engine.AddSource]. Nil: every source may do everything.
 	Sources map[string]admission.SourcePolicy
-	// Handlers are asked after those above, in this order. Package
-	// syncloop/admission has more of them.
+	// Handlers are asked after the checks above, in this order. Package
+	// syncloop/admission has more handlers.
 	Handlers []admission.Handler
 	// Soft handlers are asked before every setup of a pod (AD6). While one refuses,
 	// the pod's containers are stopped and wait with the reason Blocked; it is asked
@@ -222,28 +221,28 @@ type Admission struct {
 }
 
 // Eviction stops pods when the node runs out of memory, disk or process IDs, and pods
-// with an emptyDir that is larger than its limit (spec/syncloop.md 16). Before a pod goes
-// for the sake of a disk, dead containers do, and unused images if there is an
-// [ImageGC]. An evicted pod has ended: it is Failed for good, also after a restart. A
-// static one, which nothing makes again, is tried again when the pressure has been gone
+// with an emptyDir that is larger than its limit (spec/syncloop.md 16). To free disk space,
+// dead containers are removed before a pod is evicted, and unused images if there is an
+// [ImageGC]. An evicted pod has ended: it stays Failed, even after a restart. A static
+// pod, which no controller recreates, is started again once the pressure has been gone
 // for the policy's transition period (IN14).
 type Eviction struct {
-	// Policy says when, also by signals of your own. Zero: the kubelet's hard limits.
+	// Policy has the limits, including those of your own signals. Zero: the kubelet's hard limits.
 	Policy eviction.Policy
 	// Stats reads the node and its pods. Nil: this machine.
 	Stats eviction.Stats
-	// Cgroup is the cgroup of all pods, such as kubepods: if it has a limit, what is
-	// left below that counts as the node's. Empty: the machine's memory alone counts.
+	// Cgroup is the cgroup of all pods, such as kubepods. If it has a limit, what is left
+	// below the limit counts as the node's. Empty: only the machine's memory counts.
 	Cgroup string
-	// ImageFs is any path on the file system of images. Empty: as [ImageGC] has it, or the
-	// runtime says; if neither knows, imagefs is not watched.
+	// ImageFs is any path on the file system of images. Empty: the path of [ImageGC], or the
+	// one that the runtime reports; if neither has one, imagefs is not watched.
 	ImageFs string
 	// Critical pods are never evicted and always admitted. Nil: those with the priority
 	// of a system-critical class, or its name.
 	Critical func(pod *v1.Pod) bool
 }
 
-// critical is Critical, also of no Eviction.
+// critical returns Critical; it may be called on a nil Eviction.
 func (e *Eviction) critical() func(pod *v1.Pod) bool {
 	if e == nil {
 		return nil
@@ -252,20 +251,20 @@ func (e *Eviction) critical() func(pod *v1.Pod) bool {
 }
 
 // ImageGC removes images that no container or pod uses (spec/cleanup.md 8.2). Images have
-// no owner: one that was imported by hand goes like all others, unless it is pinned. That
-// is why an engine does it only if it is told to.
+// no owner: an image that was imported by hand is removed like all others, unless it is
+// pinned. For this reason it is off by default.
 type ImageGC struct {
-	// Policy says when images go. Zero: when the disk is 85 % full the longest
-	// unused go until it is 80 % full, but none that was first seen less than two
-	// minutes ago.
+	// Policy says when images are removed. Zero: when the disk is 85 % full, those that
+	// have been unused longest are removed until it is 80 % full, but none that was first
+	// seen less than two minutes ago.
 	Policy imagegc.Policy
-	// Period is the time between two looks at the images. 0: 5 min.
+	// Period is the time between two checks of the images. 0: 5 min.
 	Period time.Duration
-	// Dir is any path on the file system the images are on. Empty: the runtime is
-	// asked for it (ImageFsInfo); the answer must then be a path of this machine.
+	// Dir is any path on the file system the images are on. Empty: the runtime is asked
+	// for a path (ImageFsInfo), which must then exist on this machine.
 	Dir string
-	// Keep are names of images that stay in any case. The image of the runtime's
-	// sandboxes stays anyway if the runtime pins it or says its name.
+	// Keep are names of images that are never removed. The image of the runtime's
+	// sandboxes is kept anyway if the runtime pins it or reports its name.
 	Keep []string
 }
 
@@ -276,10 +275,10 @@ type DeadContainers struct {
 	// not possible, as the newest one tells how the container ended. Negative: no
 	// limit.
 	PerName int
-	// Total bounds how many there are on the node; above it the oldest go, even if
-	// they are the only ones of their name. How those ended stays known, but for pods
-	// in which the end of some container may restart all: there a container that was to
-	// run once, and whose last record went, may run again. 0 or negative: no limit.
+	// Total bounds how many there are on the node. Above it the oldest are removed, even if
+	// they are the only ones of their name. How those ended stays known, except in pods where
+	// the end of one container may restart all: there a run-once container whose last record
+	// was removed may run again. 0 or negative: no limit.
 	Total int
 	// MinAge keeps those that ended less than this long ago. Must not be negative.
 	MinAge time.Duration

@@ -19,10 +19,10 @@ import (
 	"github.com/podwright/podwright/syncloop/shutdown"
 )
 
-// AddSource adds a source to the engine, before or while it runs (spec/syncloop.md R4). policy, at most one, is
-// what its pods may be; without it that is the policy of the empty name in [Admission.Sources]. Until the source
-// has been heard nothing is removed. ctx bounds the call, not the source. The error says what is wrong with the
-// source or its policy, or that the engine has ended.
+// AddSource adds a source to the engine, before or while it runs (spec/syncloop.md R4). policy, at most one, says
+// what its pods may do; without it the policy of the empty name in [Admission.Sources] applies. Nothing is removed
+// until the source has delivered. ctx bounds the call, not the source. The error says what is wrong with the source
+// or its policy, or that the engine has ended.
 func (e *Engine) AddSource(ctx context.Context, s syncloop.Source, policy ...admission.SourcePolicy) error {
 	if s == nil {
 		return errors.New("podwright: source is nil")
@@ -30,7 +30,7 @@ func (e *Engine) AddSource(ctx context.Context, s syncloop.Source, policy ...adm
 	e.adding.Lock()
 	defer e.adding.Unlock()
 	known := slices.ContainsFunc(e.loop.Sources(), func(other syncloop.SourceStatus) bool { return other.Name == s.Name() })
-	if !known && len(policy) > 0 { // otherwise the source is refused, and the other one keeps its policy
+	if !known && len(policy) > 0 { // a known name is refused, and its source keeps its policy
 		if len(policy) > 1 {
 			return fmt.Errorf("podwright: source %q has %d policies: give it one", s.Name(), len(policy))
 		}
@@ -57,20 +57,20 @@ func (e *Engine) AddSource(ctx context.Context, s syncloop.Source, policy ...adm
 //	Namespace, Name string // a RuntimeClass has no namespace; a Service without a name: all of the namespace
 type Object = podinfo.Object
 
-// ObjectChanged tells the engine that an object has changed, come or gone (IN15): every desired
-// pod that refers to it looks again at once. Without it a pod that waits for the object
-// looks again every 10 s (Config.Pods.ObjectRetry). It never blocks, and a call too many does no harm.
+// ObjectChanged tells the engine that an object was created, changed or deleted (IN15): every desired
+// pod that refers to it is synced at once. Without this call a pod that waits for the object is
+// synced every 10 s (Config.Pods.ObjectRetry). It never blocks, and redundant calls do no harm.
 func (e *Engine) ObjectChanged(o Object) { e.wakes.ObjectChanged(o) }
 
 // Refresh tells the engine that something these pods use has changed, such as a config map
-// or a token (IN15): they look again at once, and their volumes are written again. A pod whose step
-// is under way looks when the step ends, or when it waits for a pull. UIDs of pods that are not desired or have not been
-// begun are ignored. It never blocks, and a call too many does no harm.
+// or a token (IN15): they are synced at once, and their volumes are written again. A pod whose step is
+// under way follows when the step ends, or when it waits for a pull. UIDs of pods that are not desired or
+// have not been started are ignored. It never blocks, and redundant calls do no harm.
 func (e *Engine) Refresh(uids ...types.UID) { e.wakes.Changed(uids...) }
 
 // EvictOptions says how [Engine.EvictPod] stops a pod.
 type EvictOptions struct {
-	// Grace is the most time its containers get to stop, rounded up to seconds. 0: the pod's own.
+	// Grace is the longest time that its containers get to stop, rounded up to seconds. 0: the pod's own.
 	Grace time.Duration
 	// Reason is a CamelCase word for the pod's status. Empty: Evicted.
 	Reason string
@@ -78,10 +78,10 @@ type EvictOptions struct {
 	Message string
 }
 
-// EvictPod stops a pod for good, as the kubelet's eviction does (spec/syncloop.md OC1): it is Failed,
-// with the condition DisruptionTarget, also after a restart; a static pod comes back (IN14). It returns
-// nil when no container of the pod runs. If ctx ends first, or the pod does not stop in time
-// (podworkers.ErrKillTimeout), its end goes on. The error's class (cri.Class) is ErrNotFound for an
+// EvictPod stops a pod for good, as the kubelet's eviction does (spec/syncloop.md OC1): it becomes Failed
+// with the condition DisruptionTarget, and stays so after a restart; a static pod comes back (IN14). It
+// returns nil once no container of the pod runs. If ctx ends first, or the pod does not stop in time
+// (podworkers.ErrKillTimeout), the stop continues. The error's class (cri.Class) is ErrNotFound for an
 // unknown pod, ErrInvalid for bad options, ErrFailedPrecondition for a critical pod and one that has not begun.
 func (e *Engine) EvictPod(ctx context.Context, uid types.UID, options EvictOptions) error {
 	if !e.hasStarted() {
@@ -92,18 +92,18 @@ func (e *Engine) EvictPod(ctx context.Context, uid types.UID, options EvictOptio
 
 // RestartOptions says what [Engine.RestartPod] restarts, and why.
 type RestartOptions struct {
-	// Containers to restart, by name: app containers and sidecars. Empty: all that run.
+	// Containers to restart, by name: app containers and sidecars. Empty: all running ones.
 	Containers []string
-	// Message says why in a sentence of at most 1,024 bytes, for the pod's event and status. Empty: that it was asked for.
+	// Message says why in a sentence of at most 1,024 bytes, for the pod's event and status. Empty: a default.
 	Message string
 }
 
 // RestartPod stops the running containers of a pod, with their grace and hooks, and starts them again at once, in the
-// same sandbox (spec/syncloop.md OC2): no back-off, no init containers, restart counts grow by one. What is under way for a
-// container already serves this call too. It returns nil when the new runs have begun. If ctx ends first the restart goes
-// on, also in the next agent, unless it was not on the disk yet. The error's class (cri.Class) is ErrNotFound for an unknown pod
+// same sandbox (spec/syncloop.md OC2): without back-off or init containers, and restart counts grow by one. A restart that
+// is already under way serves this call too. It returns nil once the new runs have begun. If ctx ends first the restart
+// continues, even in the next agent, unless it was not on the disk yet. The error's class (cri.Class) is ErrNotFound for an unknown pod
 // or container, ErrInvalid for bad options, ErrFailedPrecondition for a pod that has ended, is being stopped or
-// has not begun, and for containers that do not run or whose restart policy is Never; it does nothing then.
+// has not begun, and for containers that are not running or whose restart policy is Never; it then does nothing.
 func (e *Engine) RestartPod(ctx context.Context, uid types.UID, options RestartOptions) error {
 	if !e.hasStarted() {
 		return ErrNotRunning
@@ -111,9 +111,9 @@ func (e *Engine) RestartPod(ctx context.Context, uid types.UID, options RestartO
 	return e.restarts.Restart(ctx, uid, node.RestartOptions(options))
 }
 
-// Exec runs a command in a running container. A runtime in this program (cri.DirectStreamer) serves ends, and Exec
-// returns when the command or ctx ends; an exit code other than 0 is an error with ExitStatus() int. A runtime with a
-// server of its own (cri.Streamer) is asked for the URL where it serves the command once, with those of ends that
+// Exec runs a command in a running container. A runtime in this program (cri.DirectStreamer) connects ends, and Exec
+// returns when the command or ctx ends; an exit code other than 0 is an error with ExitStatus() int. A runtime with its
+// own server (cri.Streamer) is asked for a URL that serves the command once, with the streams of ends that
 // are set. The error's class is ErrNotFound, ErrFailedPrecondition if nothing runs, ErrUnimplemented if there are no streams.
 func (e *Engine) Exec(ctx context.Context, uid types.UID, container string, cmd []string, ends cri.Streams) (url string, err error) {
 	return e.streams.Exec(ctx, uid, container, cmd, ends)
@@ -124,15 +124,15 @@ func (e *Engine) Attach(ctx context.Context, uid types.UID, container string, en
 	return e.streams.Attach(ctx, uid, container, ends)
 }
 
-// PortForward connects conn with the one port of a pod and returns when the pod closes the connection, if the runtime
-// is a cri.DirectForwarder, or ctx ends. A runtime with a server of its own is asked for the URL where it
-// forwards ports once; conn is not used and may be nil. Errors have the classes of [Engine.Exec].
+// PortForward connects conn to one port of a pod, if the runtime is a cri.DirectForwarder, and returns when the pod
+// closes the connection or ctx ends. A runtime with its own server is asked for a URL that forwards
+// ports once; conn is then not used and may be nil. Errors have the classes of [Engine.Exec].
 func (e *Engine) PortForward(ctx context.Context, uid types.UID, conn io.ReadWriter, ports ...int32) (url string, err error) {
 	return e.streams.PortForward(ctx, uid, conn, ports)
 }
 
-// NodeKnown tells the engine that the Node of [Config.Mirrors] has an answer now: the mirror pods
-// that wait for it are made at once (MC6). Without it that takes up to 100 ms.
+// NodeKnown tells the engine that the Node of [Config.Mirrors] has an answer now, so that the mirror pods
+// that wait for it are created at once (MC6). Without this call it takes up to 100 ms.
 func (e *Engine) NodeKnown() { e.mirrors.NodeKnown() }
 
 // ErrShuttingDown: the node is shutting down, or has shut down.
@@ -148,16 +148,16 @@ type drain struct {
 }
 
 // ErrKept, wrapped in the error of Drain: all pods are stopped, which is enough to reboot,
-// and what is left of some was kept.
+// but the remains of some were kept.
 var ErrKept = node.ErrKept
 
-// Drain stops every pod, each with its own grace period, removes what is left of them from the runtime, and ends
-// Run. It returns when Run has returned, nil if every pod is gone. Pods are stopped whatever the sources and the
-// host say. What is left of them stays where the host objects (Cleanup.Veto), or where a source may want it that
-// could not name all its pods, because a manifest is unreadable, say: then the error is an [ErrKept] that names
-// each pod and why it was kept. If ctx ends first, or Run's context does, the rest of the pods is left as it is,
-// and the error says which ones. Without a Run under way it returns [ErrNotRunning]. Pods that were stopped by a
-// drain start again when the engine is started the next time.
+// Drain stops every pod, each with its own grace period, removes their remains from the runtime, and ends Run. It
+// returns once Run has returned, nil if every pod is gone. Pods are stopped whatever the sources and the host say.
+// A pod's remains are kept if the host objects (Cleanup.Veto), or if a source that could not name all its pods, for
+// example because of an unreadable manifest, may want the pod: then the error is an [ErrKept] that names each pod and
+// why it was kept. If ctx or Run's context ends first, the remaining pods are left as they are, and the error names
+// them. Without a Run under way it returns [ErrNotRunning]. Pods stopped by a drain start again at the next start of
+// the engine.
 func (e *Engine) Drain(ctx context.Context) error {
 	if !e.hasStarted() {
 		return ErrNotRunning
@@ -202,16 +202,16 @@ func (p *parts) flush(ctx context.Context) {
 }
 
 // Shutdown stops all pods because the node is about to stop (spec/syncloop.md 16): in groups by priority, lowest
-// first, each pod with the time that its own grace and its group leave it. It returns when the containers have
-// stopped, or the time of the last group is over, and the sinks have the final statuses, or ctx has ended. Pods
-// that have not succeeded are Failed with the reason Terminated.
+// first, each pod within its own grace and the time of its group. It returns once the containers have stopped, or
+// the time of the last group is up, and the sinks have the final statuses, or once ctx has ended. Pods
+// that have not succeeded become Failed with the reason Terminated.
 //
 // From then on new pods are refused with the reason NodeShutdown, until Run ends. If ctx ends before that, the
 // shutdown is cancelled: new pods are admitted again, and Shutdown may be called again; pods that were already told
-// to stop still stop. Static pods start again when the engine is started the next time.
+// to stop still stop. Static pods start again at the next start of the engine.
 //
 // The error is [ErrNotRunning], [ErrShuttingDown], what is wrong with the plan, or the
-// cause of ctx; a pod's trouble is in the report alone.
+// cause of ctx. Problems of single pods are only in the report.
 func (e *Engine) Shutdown(ctx context.Context, plan shutdown.Plan) (shutdown.Report, error) {
 	if err := plan.Validate(); err != nil {
 		return shutdown.Report{}, err

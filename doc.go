@@ -1,6 +1,6 @@
 // Package podwright is the kubelet's pod lifecycle engine as a library: hand it
 // desired pods and a container runtime, and it drives every pod from Pending to
-// gone, truthfully, across crashes of itself and of the runtime.
+// gone, and reports truthfully, across crashes of itself and of the runtime.
 //
 //	desired state                                                     truth out
 //	sources ──► syncloop ──► podworkers ──► podsync ─► runtime/pods ──► RuntimeService (CRI)
@@ -31,39 +31,39 @@
 //
 // # Looking in
 //
-// [Engine.Pods] returns each pod with its status, [Engine.Explain] says where one
-// pod stands and what it waits for, [Engine.Problems] what waits longer than it should,
-// [Engine.Healthy] what keeps the engine from working. Statuses go to the sinks of package status as they change; events
-// with the reasons Kubernetes users know go to Config.Observe.Events; metrics, under the
-// kubelet's names, go to Config.Observe.MeterProvider.
+// [Engine.Pods] returns each pod with its status. [Engine.Explain] says where one pod stands
+// and what it waits for, [Engine.Problems] what has waited longer than it should, and
+// [Engine.Healthy] what keeps the engine from working. Statuses go to the sinks of package status
+// as they change, events with the reasons that Kubernetes users know go to Config.Observe.Events,
+// and metrics, under the kubelet's names, go to Config.Observe.MeterProvider.
 //
 // # The node
 //
 // Off unless asked for: Config.Eviction stops pods when the node runs out of memory,
-// disk or process IDs (package cleanup/eviction), and [Engine.NodeConditions] says how
-// the node is. A critical pod that lacks only room has it made (package
+// disk or process IDs (package cleanup/eviction), and [Engine.NodeConditions] returns the
+// node's conditions. If a critical pod lacks only room, other pods make room for it (package
 // syncloop/preemption). [Engine.Shutdown] stops pods by priority before the machine
-// does (package syncloop/shutdown). Config.NodeHooks are called for what an agent does
-// for its node as a whole: registering it, its status, its lease.
+// stops (package syncloop/shutdown). Config.NodeHooks are called for what an agent does
+// for its node as a whole: its registration, its status, its lease.
 //
 // # What holds
 //
-//   - At most one thing happens to a pod at a time, and one bad pod harms one
-//     pod: panics, hung calls and failures are kept to it.
+//   - At most one thing happens to a pod at a time, and a bad pod harms only
+//     itself: its panics, hung calls and failures do not reach others.
 //   - Every step compares desired with observed. Events and timers are hints to
 //     look again; losing one costs time, never the outcome.
 //   - An idle pod has no goroutine and no timer of its own.
 //   - What cannot be read back from the runtime is on the disk before anything
-//     acts on it (package status/checkpoint). An agent killed at any moment, and
-//     the machine with it, loses no exit code, runs nothing twice that must run
-//     once, and reports no pod unready that was ready. [Engine.Recovery] says what
-//     was found; nothing is started, stopped or removed before.
+//     acts on it (package status/checkpoint). An agent that is killed at any moment,
+//     even together with the machine, loses no exit code, runs nothing twice that must
+//     run once, and does not report a ready pod as unready. [Engine.Recovery] says what
+//     it found; nothing is started, stopped or removed before that.
 //   - Nothing is global: any number of engines live in one process and share
 //     nothing, as long as each has its own RootDir, and its own OwnerID where
 //     they share a runtime.
-//   - Only sandboxes and containers that carry this engine's owner label are
-//     ever looked at, stopped or removed.
+//   - The engine only reads, stops and removes sandboxes and containers that carry
+//     its owner label.
 //
-// The rooms are documented in docs/ARCHITECTURE.md, the behaviour, rule by
-// rule, in docs/spec.
+// docs/ARCHITECTURE.md describes the parts, and docs/spec the behaviour, rule by
+// rule.
 package podwright

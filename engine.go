@@ -83,7 +83,7 @@ type parts struct {
 	wakes       *node.Wakes
 	occupants   *node.Occupants
 	self        *node.Self
-	// allocations are what pods were granted of what is allocatable.
+	// allocations are the resources that pods were granted.
 	allocations *pods.Allocations
 	resizer     *node.Resizer
 	dead        *node.DeadContainers
@@ -105,7 +105,7 @@ type parts struct {
 	ready  chan struct{}
 	drains chan *drain
 
-	// adding is held while a source is added, so that none gets the policy of another.
+	// adding is held while a source is added, so that no source gets the policy of another.
 	adding sync.Mutex
 
 	mu      sync.Mutex
@@ -113,8 +113,8 @@ type parts struct {
 	stopped chan struct{} // closed when Run returns; nil before Run
 }
 
-// New checks the configuration and builds an engine. It creates the folders of the configuration, makes no runtime
-// call and starts nothing. The error joins every problem of the configuration.
+// New checks the configuration and builds an engine. It creates the configured folders, makes no runtime call
+// and starts nothing. The error joins every problem of the configuration.
 func New(config Config) (*Engine, error) {
 	problems := config.complete()
 	p := &parts{

@@ -22,25 +22,25 @@ import (
 	"github.com/podwright/podwright/status"
 )
 
-// Pods returns every pod the engine has to do with, with its newest status, sorted by namespace and name: the pods
-// that are desired, and those that are being stopped because they no longer are (with a deletionTimestamp). The
-// pods are the caller's.
+// Pods returns every pod that the engine manages, with its newest status, sorted by namespace and name: the desired
+// pods, and those that are being stopped because they no longer are desired (with a deletionTimestamp). The
+// pods belong to the caller.
 func (e *Engine) Pods() []v1.Pod { return e.shown.All() }
 
-// Pod returns the pod with this UID as [Engine.Pods] has it, false if the engine has nothing
-// to do with it. The UID of a mirror pod finds its static pod. The pod is the caller's.
+// Pod returns the pod with this UID as [Engine.Pods] returns it, false if the engine does not
+// manage it. The UID of a mirror pod finds its static pod. The pod belongs to the caller.
 func (e *Engine) Pod(uid types.UID) (*v1.Pod, bool) { return e.shown.Get(uid) }
 
-// PodNamed returns the pod of this name as [Engine.Pods] has it: the desired one, otherwise
-// one that is being stopped. The pod is the caller's.
+// PodNamed returns the pod with this name as [Engine.Pods] returns it: the desired one, otherwise
+// one that is being stopped. The pod belongs to the caller.
 func (e *Engine) PodNamed(namespace, name string) (*v1.Pod, bool) {
 	return e.shown.Named(namespace, name)
 }
 
-// Watch yields every pod's status and then each change of one, until ctx ends or Run has returned
-// (spec/status.md 11, WA1). A reader that is slow delays nothing but itself: what it misses is told
-// by [status.ErrGap], followed by the pods that have changed meanwhile. A pod appears with its first
-// status; one that is gone comes once more, Forgotten. Statuses are shared: do not modify them.
+// Watch yields every pod's status and then each change, until ctx ends or Run has returned
+// (spec/status.md 11, WA1). A slow reader delays only itself: a [status.ErrGap] tells it that it missed
+// changes, and the pods that have changed follow. A pod appears with its first status; a pod
+// that is gone is yielded once more, as Forgotten. Statuses are shared: do not modify them.
 func (e *Engine) Watch(ctx context.Context) iter.Seq2[status.Change, error] {
 	return e.status.Changes(ctx)
 }
@@ -48,13 +48,13 @@ func (e *Engine) Watch(ctx context.Context) iter.Seq2[status.Change, error] {
 // ContainerLog writes the log of a container to w, as kubectl logs shows it (spec/runtime.md
 // 27.3-27.7); with options.Follow until the container ends or ctx does. The error's class
 // (cri.Class) is ErrNotFound for an unknown pod or container, ErrInvalid for bad options,
-// ErrFailedPrecondition if there is no log yet. A slow w delays nothing but this call.
+// ErrFailedPrecondition if there is no log yet. A slow w delays only this call.
 func (e *Engine) ContainerLog(ctx context.Context, uid types.UID, container string, options containerlog.Options, w io.Writer) error {
 	return e.logs.Copy(ctx, uid, container, options, w)
 }
 
-// LocalStorage says where a pod keeps its logs, files and volumes on this node, which need not
-// exist; both are empty for a pod that the engine has nothing to do with.
+// LocalStorage returns the folders of a pod's logs, files and volumes on this node, which need
+// not exist; both are empty for a pod that the engine does not manage.
 func (e *Engine) LocalStorage(uid types.UID) (local pods.LocalStorage, mounted map[string]pods.MountedVolume) {
 	if pod, ok := e.shown.Get(uid); ok {
 		local, mounted = e.pods.LocalStorage(pod), e.pods.MountedVolumes(pod.UID)
@@ -73,20 +73,20 @@ type Explanation struct {
 	Message string `json:"message,omitempty"`
 	// Held says why the pod's setup is held back, empty if it is not.
 	Held string `json:"held,omitempty"`
-	// Unreadable says that the runtime does not answer when asked about this pod,
-	// how often it did not, and when it is asked again; empty if it does. The pod stays as
-	// it is meanwhile, unless it has to stop; other pods are not affected.
+	// Unreadable says that the runtime does not answer questions about this pod, how often it
+	// has not, and when it is asked again; empty if it answers. Meanwhile the pod stays as it
+	// is, unless it has to stop; other pods are not affected.
 	Unreadable string `json:"unreadable,omitempty"`
 	// Checkpoint says what is wrong with the pod's record on the disk; empty if nothing is.
 	Checkpoint string `json:"checkpoint,omitempty"`
-	// Restart says which containers are still to be restarted because somebody asked for it, and why; empty if none is.
+	// Restart says which containers still have to be restarted on request, and why; empty if none.
 	Restart string `json:"restart,omitempty"`
-	// Calls are the runtime calls that make or start something of the pod and are not
-	// answered yet or wait for their turn, each with its start.
+	// Calls are the runtime calls that make or start something of the pod and are unanswered
+	// or wait for their turn, each with its start.
 	Calls []string `json:"calls,omitempty"`
 	// Containers in the order of the status, init containers first.
 	Containers []ContainerExplanation `json:"containers,omitempty"`
-	// Probes of the pod's containers, with what they last said and when they run next.
+	// Probes of the pod's containers, with their last output and when they run next.
 	Probes []probe.Explanation `json:"probes,omitempty"`
 	// Worker is the state of the pod's worker; nil if the workers do not know the pod.
 	Worker *podworkers.Explanation `json:"worker,omitempty"`
@@ -107,7 +107,7 @@ type ContainerExplanation struct {
 	Pull *PullExplanation `json:"pull,omitempty"`
 }
 
-// Explain says where the pod with this UID stands, and whether anything is known of it.
+// Explain says where the pod with this UID stands, and whether anything is known about it.
 func (e *Engine) Explain(uid types.UID) (Explanation, bool) {
 	out := Explanation{UID: uid}
 	pod := e.residents.Get(uid)
@@ -174,7 +174,7 @@ func explainContainer(c *v1.ContainerStatus) ContainerExplanation {
 }
 
 // Ready is closed once the runtime has been read completely and every source has
-// been heard: from then on Pods shows everything there is.
+// delivered: from then on Pods is complete.
 func (e *Engine) Ready() <-chan struct{} { return e.ready }
 
 // Problem is one thing that waits longer than it should, or fails (IN2). Its String is one
@@ -187,14 +187,14 @@ func (e *Engine) Ready() <-chan struct{} { return e.ready }
 //	Err                  // the error behind Cause, nil if there is none
 type Problem = problem.Problem
 
-// Problems returns everything that waits longer than it should: pods, calls of the runtime, sources, sinks,
+// Problems returns everything that has waited longer than it should: pods, calls of the runtime, sources, sinks,
 // records, removals, probes, functions of [Config], a stop that does not end. Each says since when, what it waits
-// for, and what to do. Sorted by Since, then name; nil if all is well. It changes nothing and makes no call.
+// for, and what to do. Sorted by Since, then name; nil if all is well. It changes nothing and calls nothing.
 func (e *Engine) Problems() []Problem { return e.problems.List() }
 
 // Healthy returns nil if the engine can do its work, or every reason why not, joined: the [Problem]s of severity
-// "unhealthy". The runtime does not answer or is not ready, its list is late, the loop or housekeeping is stuck,
-// the records cannot be read or written. What harms single pods, sources or sinks is in [Engine.Problems] alone.
+// "unhealthy". For example the runtime does not answer or is not ready, its list is late, the loop or housekeeping is
+// stuck, or records cannot be read or written. Only [Engine.Problems] has what harms single pods, sources or sinks.
 func (e *Engine) Healthy() error { return problem.Health(e.problems.List()) }
 
 // Recovery is what an engine found at its start: its records compared with what the
@@ -203,7 +203,7 @@ func (e *Engine) Healthy() error { return problem.Health(e.problems.List()) }
 //	At, Rebooted     // when they were compared; true if records are from before the machine's start
 //	Records          // how many records could be used
 //	Resumed, Ended   // []types.UID: something of the pod runs; it is over
-//	Stopping, Lost   // []types.UID: it was asked to stop and still runs; it had been started and nothing of it runs
+//	Stopping, Lost   // []types.UID: it was told to stop and still runs; it had been started and nothing of it runs
 //	Waiting, Unknown // []types.UID: it was admitted and not started; it has no record
 //	Bad              // []checkpoint.Bad: records that could not be used
 type Recovery = recovery.Report
@@ -219,7 +219,7 @@ func (e *Engine) NodeConditions() []v1.NodeCondition { return e.state.Conditions
 
 // CleanupPlan says what housekeeping and garbage collection would do now, and the rule behind everything that
 // stays, without touching anything. What it could not find out appears in the plan as a rule that forbids, and in
-// the error; the rest of the plan is valid. It makes some calls of the runtime.
+// the error; the rest of the plan is valid. It makes some runtime calls.
 func (e *Engine) CleanupPlan(ctx context.Context) (cleanup.Plan, error) {
 	plan, err := e.housekeeper.Plan(ctx)
 	return plan, errors.Join(err, e.images.AddPlan(ctx, &plan, e.config.Clock.Now()))
@@ -228,9 +228,9 @@ func (e *Engine) CleanupPlan(ctx context.Context) (cleanup.Plan, error) {
 // PullExplanation is an image that a container waits for.
 type PullExplanation struct {
 	Image string `json:"image"`
-	// Since is when the pull was asked for, by this pod or by another.
+	// Since is when the pull was requested, by this pod or another.
 	Since time.Time `json:"since"`
-	// Queued is true as long as other pulls come first.
+	// Queued is true while other pulls come first.
 	Queued bool `json:"queued,omitempty"`
 	// Waiters is how many containers wait for this pull, this one included.
 	Waiters int `json:"waiters"`

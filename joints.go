@@ -17,15 +17,15 @@ import (
 	"github.com/podwright/podwright/syncloop/admission"
 )
 
-// The joints between the rooms: each adapter gives one room's object the shape
-// that another room declared.
+// The joints between the parts: each adapter gives one part's object the interface
+// that another part declares.
 
 // housekeeping lets the loop call the housekeeper, which is built after it.
 type housekeeping struct{ p *parts }
 
 func (h housekeeping) Housekeep(ctx context.Context, fence func(func())) (time.Duration, error) {
 	if h.p.recovery.Gate() != nil {
-		return 0, nil // what a pass would take for left over may be remembered (CK9)
+		return 0, nil // a pass could take remembered pods for leftovers (CK9)
 	}
 	return h.p.housekeeper.Housekeep(ctx, fence)
 }
@@ -35,7 +35,7 @@ func (p *parts) hold(ctx context.Context, uid types.UID, reason string) (context
 	return p.workers.Hold(ctx, uid, reason)
 }
 
-// awaitRemovals keeps the engine until the removals that passes have left running have ended.
+// awaitRemovals waits for the removals that passes have left running.
 func (p *parts) awaitRemovals(ctx context.Context) error {
 	<-ctx.Done()
 	p.housekeeper.Wait()
@@ -83,8 +83,8 @@ func (p *parts) gateChanged() {
 	p.returns.Changed()
 }
 
-// removable reports whether nothing of a pod that has stopped is needed any more: its worker, or its
-// API, says so, or no source wants it or may want it (spec/runtime.md 19.7).
+// removable reports whether the remains of a stopped pod are no longer needed: its worker or its API
+// says so, or no source wants the pod or may want it (spec/runtime.md 19.7).
 func (p *parts) removable(uid types.UID) bool {
 	if p.workers.ShouldPodContentBeRemoved(uid) || p.dead.ContentGoes(uid) {
 		return true
@@ -93,7 +93,7 @@ func (p *parts) removable(uid types.UID) bool {
 	return !desired && p.loop.Ready() && p.housekeeper.MaybeWanted(uid).IsZero()
 }
 
-// ended makes the next housekeeping pass, soon, look for what a pod left.
+// ended triggers a housekeeping pass that looks for what a pod has left behind.
 func (p *parts) ended(uid types.UID) {
 	p.resizer.Changed()
 	p.housekeeper.Finished(uid)
@@ -108,8 +108,8 @@ func (p *parts) ended(uid types.UID) {
 }
 
 // noticed reports to housekeeping a pod that no source or worker knows and that has nothing
-// running, such as a sandbox whose creation was cut off. Otherwise its remains would wait
-// for the next garbage collection. Each pass finds what runs by itself.
+// running, such as a sandbox whose creation was interrupted. Otherwise its remains would wait
+// for the next garbage collection. Passes find running pods by themselves.
 func (p *parts) noticed(uid types.UID) {
 	if _, desired := p.loop.Store().Get(uid); desired {
 		return
@@ -136,8 +136,8 @@ func (p *parts) recordWritten(uid types.UID, waiting *v1.Pod) {
 	}
 }
 
-// sources wraps the configured sources, so that what is remembered stands in for
-// those that do not answer.
+// sources wraps the configured sources, so that remembered pods stand in for sources
+// that do not answer.
 func (p *parts) sources() ([]syncloop.Source, error) {
 	out := make([]syncloop.Source, len(p.config.Sources))
 	problems := make([]error, len(out))
@@ -153,14 +153,14 @@ func (p *parts) remembering(s syncloop.Source, alone bool) (syncloop.Source, err
 	return p.journal.Remembering(s, !p.config.Storage.ForgetDesired, alone, func() bool { return p.loop.Ready() }), err
 }
 
-// observed tells the status manager what an API has of a pod (spec/status.md 8.1).
+// observed tells the status manager what the API has for a pod (spec/status.md 8.1).
 func (p *parts) observed(pod *v1.Pod) {
 	if podinfo.Mirror(pod) || !podinfo.Static(pod) {
 		p.status.ObservePod(pod)
 		return
 	}
 	p.returns.Note(pod)
-	if mirror := p.loop.Store().MirrorOf(pod); mirror != nil { // it was there first, as after a restart
+	if mirror := p.loop.Store().MirrorOf(pod); mirror != nil { // the mirror came first, as after a restart
 		p.status.ObservePod(mirror)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/podwright/podwright/syncloop"
 )
 
-// buildResizer makes what grants pods their resources, and tries deferred resizes again.
+// buildResizer makes the part that grants pods their resources and retries deferred resizes.
 func (p *parts) buildResizer() (err error) {
 	c := p.config
 	p.residents, p.wakes = &node.Residents{}, &node.Wakes{}
@@ -37,7 +37,7 @@ func (p *parts) buildResizer() (err error) {
 	return err
 }
 
-// buildRemovers makes what keeps logs, dead containers, cgroups and images few.
+// buildRemovers makes the parts that bound the number of logs, dead containers, cgroups and images.
 func (p *parts) buildRemovers() (err error) {
 	c := p.config
 	keep := c.Storage.DeadContainers
@@ -58,7 +58,7 @@ func (p *parts) buildRemovers() (err error) {
 	return errors.Join(err, p.buildImages())
 }
 
-// buildImages makes what knows the images, and removes them if that is wanted.
+// buildImages makes the part that tracks images and, if configured, removes them.
 func (p *parts) buildImages() error {
 	c := p.config
 	p.images = &node.Images{Runtime: c.Runtime, Pods: func() []*v1.Pod { return p.residents.Desired.Pods() }, Remembered: p.hidden}
@@ -74,7 +74,7 @@ func (p *parts) buildImages() error {
 	})
 }
 
-// hidden returns the remembered pods that sources may want and have not named.
+// hidden returns the remembered pods that sources may want but have not named.
 func (p *parts) hidden() []*v1.Pod {
 	if !p.loop.Ready() {
 		return p.journal.Hidden(func(types.UID) bool { return true })
@@ -85,7 +85,7 @@ func (p *parts) hidden() []*v1.Pod {
 	return p.journal.Hidden(func(uid types.UID) bool { return !p.housekeeper.MaybeWanted(uid).IsZero() })
 }
 
-// buildNode makes what knows how the node is, tells others, and shuts it down.
+// buildNode makes the parts that know the state of the node, report it, and shut it down.
 func (p *parts) buildNode() error {
 	c := p.config
 	p.health = node.NewHealth(node.HealthOptions{Runtime: c.Runtime, Clock: c.Clock, Changed: p.healthChanged, Logger: c.Observe.Logger})
@@ -104,7 +104,7 @@ func (p *parts) buildNode() error {
 	return nil
 }
 
-// buildEviction has pods evicted, if that is wanted.
+// buildEviction makes the part that evicts pods, if configured.
 func (p *parts) buildEviction() error {
 	c := p.config
 	*p.evictions = node.Evictions{
@@ -134,7 +134,7 @@ func (p *parts) buildEviction() error {
 	return nil
 }
 
-// buildReturns makes what tries static pods again that the node had no room for.
+// buildReturns makes the part that starts static pods again for which the node had no room.
 func (p *parts) buildReturns() {
 	c := p.config
 	o := node.ReturnOptions{

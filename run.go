@@ -45,12 +45,12 @@ func (p *parts) components() []lifecycle.Component {
 
 // Run brings the pods to their desired state and keeps them there until ctx
 // ends, Drain is called, or every source is closed. It returns when every
-// goroutine it started has ended; the pods keep running. A function of [Config], a source or a
-// sink that goes on for 5 s after its context has ended is left alone, and logged. Run returns nil for an
-// end that was asked for, or what went wrong. A second call returns
-// [ErrRunning]; a RootDir, or a LogDir outside of it, that another engine has as its own
-// gives an error that wraps [ErrInUse], and an OwnerID under which another engine runs pods
-// at the same runtime one that wraps [ErrSameOwner].
+// goroutine it started has ended; the pods keep running. If a function of [Config], a source or a
+// sink still runs 5 s after its context has ended, Run logs it and does not wait for it. Run returns nil
+// for an end that was requested, otherwise what went wrong. A second call returns
+// [ErrRunning]. If another engine uses the RootDir, or a LogDir outside of it, the error wraps
+// [ErrInUse]; if another engine runs pods with the same OwnerID at the same runtime, it wraps
+// [ErrSameOwner].
 func (e *Engine) Run(ctx context.Context) error {
 	e.mu.Lock()
 	if e.started {
@@ -96,7 +96,7 @@ func (p *parts) serve(ctx context.Context) error {
 	})
 }
 
-// announce closes ready when the engine is.
+// announce closes ready once the engine is ready.
 func (p *parts) announce(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
