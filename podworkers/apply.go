@@ -12,7 +12,7 @@ import (
 )
 
 // batch is an event and the effects the machine answers with. Batches are pooled:
-// on the stack an event would make the stack of every new goroutine grow.
+// an event on the stack would make the stack of every new goroutine grow.
 type batch struct {
 	event   machine.Event
 	effects []machine.Effect
@@ -25,11 +25,11 @@ func (w *Workers) event(kind machine.EventKind) *batch {
 	return b
 }
 
-// apply gives the event to the machine, starts what became ready, carries the
-// effects out, and releases the batch. self is the call whose goroutine this is,
-// nil on any other goroutine. For a call's goroutine it returns the call to go
-// on with, which saves starting another goroutine: self if that was started
-// again, otherwise any.
+// apply gives the event to the machine, starts what became ready, carries out the
+// effects, and releases the batch. self is the call whose goroutine this is, nil on
+// any other goroutine. For a call's goroutine it returns the call to continue with,
+// which saves starting another goroutine: self if it was started again, otherwise
+// any call.
 func (w *Workers) apply(b *batch, self *call) (next *call, answer machine.Answer) {
 	w.mu.Lock()
 	now := w.now()
@@ -69,8 +69,8 @@ func (w *Workers) signalIdle() {
 	}
 }
 
-// underLock does what has to keep the machine's order and reports whether more
-// is to be done without the lock.
+// underLock carries out the effects that must keep the machine's order, and reports
+// whether others remain for after the lock.
 func (w *Workers) underLock(e *machine.Effect, now time.Duration) bool {
 	switch e.Kind {
 	case machine.EffectStartCall:
@@ -88,7 +88,7 @@ func (w *Workers) underLock(e *machine.Effect, now time.Duration) bool {
 }
 
 // closeOnce closes a channel that may have been closed in an earlier life of its
-// pod: giving it twice is harmless (Q5).
+// pod, because callers may pass the same channel twice (Q5).
 func closeOnce(ch chan<- struct{}) {
 	if ch == nil {
 		return
@@ -97,7 +97,7 @@ func closeOnce(ch chan<- struct{}) {
 	close(ch)
 }
 
-// carryOut does what may call foreign code.
+// carryOut carries out the effects that may call foreign code.
 func (w *Workers) carryOut(root context.Context, list []machine.Effect, self *call) *call {
 	var next *call
 	for i := range list {
@@ -146,8 +146,8 @@ func handle(c *machine.Call) *call {
 	return h
 }
 
-// observe looks at the runtime for a static pod that wants to start, or was asked
-// to stop before it started (W6, N6).
+// observe reads the runtime for a static pod that wants to start, or was told to
+// stop before it started (W6, N6).
 func (w *Workers) observe(e *machine.Effect) {
 	b := w.event(machine.EventObserved)
 	b.event.UID = e.UID
@@ -171,8 +171,8 @@ func (w *Workers) observe(e *machine.Effect) {
 	w.apply(b, nil)
 }
 
-// other brings in what is remembered of a pod that runs under the name of another one, if
-// it may be killed for that.
+// other adds what is remembered about a pod that runs under the name of another one, if it
+// may be killed for that.
 func (w *Workers) other(uid types.UID, running *runtime.Pod, mayKill bool) machine.Other {
 	o := machine.Other{Running: running}
 	if !mayKill || w.options.KillOrphan == nil || running.UID == uid || w.IsPodKnown(running.UID) {

@@ -22,13 +22,13 @@ type call struct {
 	step    atomic.Uint32
 	entered atomic.Int64
 
-	// seen is the stamp of what the syncer has read of the pod after its last change; 0 if it has
-	// not.
+	// seen is the stamp of the syncer's reading of the pod after its last change; 0 if there is
+	// none.
 	seen atomic.Uint64
 
 	mu    sync.Mutex
 	cause error                   // set once cancelled
-	stop  context.CancelCauseFunc // of the present context, if there is one
+	stop  context.CancelCauseFunc // of the current context, if there is one
 }
 
 // newCall allocates a call for the machine.
@@ -51,7 +51,7 @@ func (c *call) begin(root context.Context) (context.Context, context.CancelCause
 	return ctx, stop
 }
 
-// cancel ends the present context, or the one begin is about to make.
+// cancel ends the current context, or the one that begin is about to make.
 func (c *call) cancel(why error) {
 	c.mu.Lock()
 	c.cause = why
@@ -62,7 +62,7 @@ func (c *call) cancel(why error) {
 	}
 }
 
-// work makes calls until there is none to go on with.
+// work makes calls until there is none to continue with.
 func (w *Workers) work(c *call) {
 	defer w.calls.Done()
 	w.begun()
@@ -76,7 +76,7 @@ func (w *Workers) work(c *call) {
 	}
 }
 
-// attempt gets the view and makes the call. It returns the call to go on with.
+// attempt gets the view and makes the call. It returns the call to continue with.
 func (w *Workers) attempt(c *call) *call {
 	ctx, stop := c.begin(w.root)
 	defer stop(nil)
@@ -117,7 +117,7 @@ func (w *Workers) view(ctx context.Context, c *call) (*runtime.PodStatus, *call)
 		if !answer.Continue {
 			return nil, next
 		}
-		w.spawn(next) // another call goes on while this one waits
+		w.spawn(next) // another call proceeds while this one waits
 	}
 	view, err := w.wait(ctx, c)
 	if err != nil {
@@ -221,7 +221,7 @@ func (w *Workers) recordEnd(ctx context.Context, c *call, result *machine.Result
 	}
 	after.Terminated = c.Phase != machine.Setup
 	after.Finished = c.Phase == machine.Terminated
-	// The call has succeeded whatever happened to its context since.
+	// The call has succeeded, whatever has happened to its context since.
 	if err := w.journal(context.WithoutCancel(ctx), c, after); err != nil {
 		result.Err, result.Failure = err, machine.FailureJournal
 		return
@@ -250,8 +250,8 @@ func (w *Workers) judge(ctx context.Context, result *machine.Result) *machine.Re
 	return result
 }
 
-// retryWithin returns the bound of the back-off that an error in the tree of err asks
-// for, 0 if none does.
+// retryWithin returns the bound of the back-off that an error in the tree of err sets,
+// 0 if none does.
 func retryWithin(err error) time.Duration {
 	var bounded interface{ RetryWithin() time.Duration }
 	if !errors.As(err, &bounded) {
@@ -260,10 +260,10 @@ func retryWithin(err error) time.Duration {
 	return max(bounded.RetryWithin(), 0)
 }
 
-// earliestRetry returns the earliest RetryAt in the tree of err. A zero time names
-// no moment.
+// earliestRetry returns the earliest RetryAt in the tree of err. Zero times are
+// ignored.
 func earliestRetry(err error) (earliest time.Time, found bool) {
-	if r, ok := err.(interface{ RetryAt() time.Time }); ok { //nolint:errorlint // every node is looked at
+	if r, ok := err.(interface{ RetryAt() time.Time }); ok { //nolint:errorlint // the walk visits every node
 		earliest = r.RetryAt()
 		found = !earliest.IsZero()
 	}
@@ -297,8 +297,8 @@ func (w *Workers) finish(c *call, result *machine.Result) *call {
 	return next
 }
 
-// end returns what views have to be newer than to show what the call did (V3), and whether the
-// syncer has read one.
+// end returns the stamp that a view must exceed to show what the call did (V3), and whether the
+// syncer has read such a view.
 func (w *Workers) end(c *call) (end runtime.Stamp, seen bool) {
 	if read := runtime.Stamp(c.seen.Load()); read > 0 && w.options.Views != nil {
 		return read - 1, true

@@ -1,14 +1,14 @@
 // Package podworkers runs the life of every pod on a node: one record per pod UID
 // that decides when a pod may be set up, has to stop, and is gone. You hand it
-// desired pods ([Workers.UpdatePod]) and a [PodSyncer] that does the work; it calls
-// the syncer at most once at a time per pod, in the right phase and again after
-// errors, and it is the authority on what the rest of an agent may clean up.
+// desired pods ([Workers.UpdatePod]) and a [PodSyncer] that does the work. It calls
+// the syncer at most once at a time per pod, in the right phase, and again after
+// errors. It is also the authority on what the rest of an agent may clean up.
 //
-// It is the kubelet's pod worker, as a library: the same states, the same
-// predicates, the same contract of the four syncer methods, without what is known
-// to be broken there. It is useful alone, with a syncer of your own. It does not
-// know containers, images, statuses, probes or volumes, has no API client,
-// and does not decide which pods should exist.
+// It is the kubelet's pod worker as a library: the same states, the same predicates
+// and the same contract for the four syncer methods, without the kubelet's known
+// defects. It is useful on its own, with your own syncer. It knows nothing about
+// containers, images, statuses, probes or volumes, has no API client, and does not
+// decide which pods should exist.
 //
 //	 your sources                                     your PodSyncer
 //	create, update ──► UpdatePod ─┐              ┌──► SyncPod
@@ -36,25 +36,25 @@
 //	                  ▼       SyncKnownPods            ▼
 //	(unknown) ◄───────┴────────────────────────── finished
 //
-// Nothing goes back. A pod that was asked to stop never gets SyncPod again; to run
-// again, its UID needs a new life, which begins when the old record is forgotten and
-// after whatever is being removed of it has gone ([Workers.Hold]). A pod known only from the runtime goes from terminating straight to
-// unknown. Updates are latest-value: one that has not been looked at yet is replaced by
-// a newer one. What they asked for is not: termination, eviction, deletion and the
-// shortest grace period are latched.
+// States never go back. A pod that was told to stop never gets SyncPod again. To run again, its
+// UID needs a new life, which begins once the old record is forgotten and the removal of
+// the old life's remains has ended ([Workers.Hold]). A pod known only from the runtime goes
+// from terminating straight to unknown. Only the latest update counts: a newer one replaces
+// one that has not been handled yet. What updates request is never lost: termination,
+// eviction, deletion and the shortest grace period are latched.
 //
-// Static pods (annotation kubernetes.io/config.source other than "api") of the same
+// Static pods (annotation kubernetes.io/config.source other than "api") with the same
 // name and namespace exclude each other: a second one waits until the first is
-// finished, and until nothing of another UID of that name runs any more.
+// finished and no container of another UID with that name runs.
 //
 // # Who calls what
 //
 // [Workers.Run] makes the calls; it blocks, and returns only when every call and
 // goroutine has ended. Everything else may be called from any goroutine at any time,
-// also from inside a syncer call, and returns at once; the exceptions are
-// [Workers.Stop] and [Workers.KillPod], which wait. Updates given before Run are
-// kept until it runs. One housekeeping goroutine should call
-// [Workers.SyncKnownPods], about every two seconds, when all sources have been heard.
+// even from inside a syncer call, and returns at once, except [Workers.Stop] and
+// [Workers.KillPod], which wait. Updates given before Run are kept until it runs. One
+// housekeeping goroutine should call [Workers.SyncKnownPods] about every two seconds,
+// once all sources have delivered.
 //
 // Pods, mirror pods and runtime pods given to the workers are shared with the
 // syncer: do not modify them afterwards.
@@ -64,43 +64,43 @@
 //   - One call at a time per UID; calls of different UIDs run in parallel,
 //     without a limit. A call that hangs delays no other pod.
 //   - The view it gets is newer than the end of its previous call for that pod, so
-//     it never acts on a picture that does not show its own work.
-//   - Its context ends when the call is overtaken, and [context.Cause] says why:
+//     it never acts on a view that does not show its own work.
+//   - Its context ends when the call is superseded, and [context.Cause] says why:
 //     [CauseTerminating], [CauseGraceShrunk], [CauseOrphaned], [CauseStopping],
-//     [CauseDeadline]. It ends with nothing else, in particular not with the context of
-//     the caller of UpdatePod.
+//     [CauseDeadline]. It ends for no other reason, in particular not with the context
+//     of the caller of UpdatePod.
 //   - An error is retried: setup after 1 s doubling to 5 minutes, terminating and
 //     terminated after 1 s doubling to 10 s, each plus up to half. A new update is
-//     looked at at once all the same.
-//   - A panic is an error of that one pod.
+//     handled at once regardless.
+//   - A panic counts as an error of that one pod.
 //
-// What it has to do in return is written at [PodSyncer].
+// [PodSyncer] says what the syncer has to do in return.
 //
 // # Stopping
 //
-// The end of Run's context detaches: containers keep running, as they should when
-// an agent restarts. [Workers.Stop] with [Terminate] stops all pods first. Either way
-// a KillPod that still waits ends with [ErrStopped].
+// When Run's context ends, the workers detach: containers keep running, as they should
+// when an agent restarts. [Workers.Stop] with [Terminate] stops all pods first. Either
+// way a KillPod that still waits ends with [ErrStopped].
 //
 // # Looking inside
 //
-// [Workers.Explain] tells where a pod stands, what it waits for, the last error, the
-// next wake-up and the last 50 transitions; [Workers.Snapshot] tells it of all
-// pods. [Options.Meter] gets the kubelet's worker metrics under their names,
-// and calls in flight, back-off, cancels by cause, panics and time in
-// each state under podwright_pod_worker_….
+// [Workers.Explain] returns where a pod stands, what it waits for, the last error, the
+// next wake-up and the last 50 transitions; [Workers.Snapshot] explains all pods.
+// [Options.Meter] gets the kubelet's worker metrics under the kubelet's names, and
+// calls in flight, back-off, cancels by cause, panics and time in each state under
+// podwright_pod_worker_….
 //
 // # What makes it fast
 //
 // The kubelet has a goroutine, a channel and about 5 kB per pod. Here an idle pod is
 // one record of about 300 bytes and an entry in one timer heap:
 //
-//   - No goroutine waits for a pod. One is started with a call and goes on to the
-//     next call that is ready, so that a burst of quick calls needs few of them.
-//     Calls that hang make more start at once: none waits for the end of another.
+//   - No goroutine waits for a pod. A goroutine starts with a call and continues with
+//     the next call that is ready, so that a burst of quick calls needs few of them.
+//     If calls hang, more goroutines start: no call waits for another one to end.
 //   - All decisions are in a pure machine (internal/machine) behind one mutex,
 //     held for a fraction of a microsecond. Calls, views, events, metrics and
-//     cancellations are carried out outside of it.
+//     cancellations happen outside of it.
 //   - Queues and the timer heap are linked through the records: making ready,
 //     scheduling and cancelling allocate nothing. A call costs one allocation
 //     and its context, which has no parent to register with because the workers cancel

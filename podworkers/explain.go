@@ -26,8 +26,8 @@ type Explanation struct {
 	LastError string `json:"lastError,omitempty"`
 	// Failures is the number of failed calls in a row.
 	Failures int `json:"failures,omitempty"`
-	// NextWakeUp is when the pod is looked at again by itself; zero if nothing
-	// is scheduled. NextWakeUpReason says why then.
+	// NextWakeUp is when the pod is synced again without an event; zero if nothing
+	// is scheduled. NextWakeUpReason says why.
 	NextWakeUp       time.Time `json:"nextWakeUp,omitzero"`
 	NextWakeUpReason string    `json:"nextWakeUpReason,omitempty"`
 
@@ -48,11 +48,11 @@ type Transition struct {
 	From   State     `json:"from"`
 	To     State     `json:"to"`
 	Reason string    `json:"reason"`
-	// Count is how often the same step came in a row; At is the first time.
+	// Count is how often the step was repeated in a row; At is the first time.
 	Count int `json:"count"`
 }
 
-// Explain says where the pod stands, and whether it is known at all.
+// Explain says where the pod stands, and whether it is known.
 func (w *Workers) Explain(uid types.UID) (Explanation, bool) {
 	w.mu.Lock()
 	e, ok := w.machine.Explain(uid)

@@ -7,8 +7,8 @@ import (
 )
 
 // WaitFinished returns nil once the pod's terminated step is done or the pod is not
-// known (any more), and the cause of ctx if that ends first. It asks nothing of the
-// pod: request its termination before, as with [Workers.KillPod].
+// known (any longer), and the cause of ctx if that ends first. It does not stop the
+// pod: request its termination first, for example with [Workers.KillPod].
 func (w *Workers) WaitFinished(ctx context.Context, uid types.UID) error {
 	done := make(chan struct{})
 	w.mu.Lock()
@@ -29,7 +29,7 @@ func (w *Workers) WaitFinished(ctx context.Context, uid types.UID) error {
 	}
 }
 
-// over reports whether nothing of the pod's life is left to do. The lock is held.
+// over reports whether nothing is left to do for the pod's life. The lock is held.
 func (w *Workers) over(uid types.UID) bool {
 	return !w.machine.Known(uid) || w.machine.ShouldBeFinished(uid)
 }

@@ -15,17 +15,17 @@ import (
 // errWanted is the cause of a context that ends because the pod is wanted again.
 var errWanted = errors.New("the pod is wanted again: its next life waits for the end of this removal")
 
-// Hold is for whoever removes something of a pod: its folder, volumes, logs, cgroup,
-// containers or records. Until release is called no new life of the UID starts; its updates
-// are taken and wait, which [Workers.Explain] shows with the reason, such as "remove pod
+// Hold is called before something of a pod is removed: its folder, volumes, logs, cgroup,
+// containers or records. No new life of the UID starts until release is called; its updates
+// are accepted and wait, which [Workers.Explain] shows with the reason, such as "remove pod
 // folder". Other pods do not wait.
 //
-// It fails (ok is false) while a life of the UID is under way, one that waits to start
-// included: then nothing may be removed. A UID may be held several times.
+// It fails (ok is false) while a life of the UID is under way, including one that waits to
+// start: then nothing may be removed. A UID may be held several times.
 //
 // held ends with ctx, and also when a new life begins to wait: the removal then stops
-// before its next destructive step. release must be called when the removal has ended,
-// however it did, and may be called again; otherwise the UID never runs again.
+// before its next destructive step. release must be called when the removal has ended, in
+// whatever way, and may be called again; without it the UID never runs again.
 func (w *Workers) Hold(ctx context.Context, uid types.UID, reason string) (held context.Context, release func(), ok bool) {
 	held, cut := context.WithCancelCause(ctx)
 	b := w.event(machine.EventHold)

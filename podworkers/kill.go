@@ -14,11 +14,11 @@ import (
 	"github.com/podwright/podwright/podworkers/internal/machine"
 )
 
-// UpdatePod takes an update of a pod and returns at once with what became of it.
-// Any goroutine may call it, also from within a syncer call. Rules: spec/podworkers.md
-// 4.1. An update that a newer one overtakes before the syncer saw it is not
-// shown to the syncer; what it asked for (termination, eviction, a shorter
-// grace) is never lost.
+// UpdatePod accepts an update of a pod and returns at once with the outcome. Any
+// goroutine may call it, even from within a syncer call. Rules: spec/podworkers.md
+// 4.1. If a newer update arrives before the syncer has seen this one, the syncer
+// only sees the newer one; what the older one requested (termination, eviction, a
+// shorter grace) is never lost.
 func (w *Workers) UpdatePod(update UpdateOptions) Outcome {
 	b := w.event(machine.EventUpdate)
 	u := &b.event.Update
@@ -35,10 +35,10 @@ func (w *Workers) UpdatePod(update UpdateOptions) Outcome {
 	return answer.Outcome
 }
 
-// Wake has a pod looked at again soon, as it was last given, because something that its syncer waits
-// for has come (U14). It reports whether the workers know the pod and have something left to do for it. A call
-// that is under way is not disturbed: another one follows it. Wakes that come meanwhile are one. Any goroutine
-// may call it, also from within a syncer call.
+// Wake makes the workers sync a pod again soon, with its last update, because something that its syncer
+// waits for has happened (U14). It reports whether the workers know the pod and have something left to do for
+// it. A call that is under way is not disturbed: another one follows it. Wakes during a call are merged. Any
+// goroutine may call it, even from within a syncer call.
 func (w *Workers) Wake(uid types.UID) bool {
 	b := w.event(machine.EventWake)
 	b.event.UID = uid
@@ -46,7 +46,7 @@ func (w *Workers) Wake(uid types.UID) bool {
 	return answer.Outcome == machine.OutcomeQueued || answer.Outcome == machine.OutcomeMerged
 }
 
-// killOf is what the machine has to know of the options of a kill; nil if there are none.
+// killOf returns the part of the kill options that the machine needs; nil if there are none.
 func killOf(k *KillOptions) *machine.Kill {
 	if k == nil {
 		return nil
@@ -63,7 +63,7 @@ func killOf(k *KillOptions) *machine.Kill {
 //
 // It waits one and a half times the grace period (the override, or the spec's),
 // at least 10 s, and no longer than ctx. Then it returns an error that wraps
-// [ErrKillTimeout] or the cause of ctx; the termination goes on. The error wraps
+// [ErrKillTimeout] or the cause of ctx; the termination continues. The error wraps
 // [ErrStopped] if the workers stop first. Both also wrap the last error of a call for
 // the pod, if there was one. kill.Completed is ignored.
 func (w *Workers) KillPod(ctx context.Context, pod *v1.Pod, kill KillOptions) (KillOutcome, error) {
@@ -91,7 +91,7 @@ func (w *Workers) KillPod(ctx context.Context, pod *v1.Pod, kill KillOptions) (K
 	return machine.KillTimeout, w.killError(pod, why)
 }
 
-// killError is why the pod may still be running, with the last error of a call for it.
+// killError says why the pod may still be running, with the last error of a call for it.
 func (w *Workers) killError(pod *v1.Pod, why error) error {
 	w.mu.Lock()
 	e, _ := w.machine.Explain(pod.UID)
@@ -102,7 +102,7 @@ func (w *Workers) killError(pod *v1.Pod, why error) error {
 	return fmt.Errorf("kill pod %s/%s: %w", pod.Namespace, pod.Name, why)
 }
 
-// killLimit is how long KillPod waits.
+// killLimit returns how long KillPod waits.
 func killLimit(pod *v1.Pod, override *int64) time.Duration {
 	var grace int64
 	switch {

@@ -11,8 +11,8 @@ import (
 	"github.com/podwright/podwright/podworkers/internal/machine"
 )
 
-// instruments are the metrics of spec/podworkers.md 14. Those that the kubelet has
-// bear its names.
+// instruments are the metrics of spec/podworkers.md 14. Those that the kubelet also has
+// carry its names.
 type instruments struct {
 	set        *instrument.Set
 	enabled    bool
@@ -28,7 +28,7 @@ type instruments struct {
 	inFlight, waiting, stuck metric.Int64Observable
 }
 
-// newInstruments creates the instruments. One that the meter refuses stays silent.
+// newInstruments creates the instruments. An instrument that the meter refuses stays silent.
 func newInstruments(meter metric.Meter) *instruments {
 	set, byPhase := instrument.New(meter), instrument.By("phase", "setup", "terminating", "terminating-runtime", "terminated")
 	return &instruments{
@@ -105,7 +105,7 @@ func (in *instruments) viewWait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// operation is the kubelet's operation_type.
+// operation returns the kubelet's operation_type.
 func operation(label uint8) string {
 	if label == machine.OperationTerminated {
 		return "terminated"

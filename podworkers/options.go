@@ -19,18 +19,18 @@ import (
 // times, the real clock, silent.
 type Options struct {
 	// Views shows the runtime. Nil: calls get a nil view and never wait for
-	// one. If it also implements [StatusPeeker] or [RunningLister], these are used.
+	// one. If it also implements [StatusPeeker] or [RunningLister], the workers use them.
 	Views StatusSource
-	// SourcesReady reports whether every source but the API has been heard, so
-	// that an unknown pod running under the name of a static pod may be killed
+	// SourcesReady reports whether every source but the API has delivered, so
+	// that an unknown pod that runs under the name of a static pod may be killed
 	// (N6). It must not block. Nil: true after the first SyncKnownPods.
 	SourcesReady func() bool
-	// KillOrphan completes the kill of a pod that has no worker and runs under the name
-	// of a static pod (N6) by what is remembered of it, so that it ends with its own
-	// grace (IN7). It must not block. Nil: such a pod is known from the runtime only.
+	// KillOrphan adds what is remembered about a pod that has no worker and runs under the
+	// name of a static pod (N6) to its kill, so that it ends with its own grace (IN7). It
+	// must not block. Nil: such a pod is known only from the runtime.
 	KillOrphan func(pod *runtime.Pod) UpdateOptions
-	// Doing says in words what the syncer's call for a pod is doing that takes its time,
-	// for [Workers.Explain]. It must not block. Nil: only the call is named.
+	// Doing describes the slow steps that the syncer's call for a pod is in, for
+	// [Workers.Explain]. It must not block. Nil: Explain only names the call.
 	Doing func(uid types.UID) []string
 	// Journal, if not nil, makes latched facts durable before they count.
 	Journal Journal
@@ -46,15 +46,15 @@ type Options struct {
 	// SetupDeadline, TerminatingDeadline and TerminatedDeadline cancel a call
 	// that takes longer, with [CauseDeadline]. 0 means none.
 	SetupDeadline, TerminatingDeadline, TerminatedDeadline time.Duration
-	// StuckAfter is how long a cancelled call may go on before it is
-	// reported. 0 means 30 s. A second call is never started beside it.
+	// StuckAfter is how long a cancelled call may continue before it is
+	// reported. 0 means 30 s. A second call never starts beside it.
 	StuckAfter time.Duration
 	// DrainTimeout limits how long Run, once its context has ended, lets
-	// terminating and terminated calls go on before it cancels them. 0 means 30 s.
+	// terminating and terminated calls continue before it cancels them. 0 means 30 s.
 	DrainTimeout time.Duration
 
 	// TerminateGrace shortens the grace periods of pods terminated by Stop with
-	// [Terminate], rounded up to seconds. 0 means it does not.
+	// [Terminate], rounded up to seconds. 0 leaves them as they are.
 	TerminateGrace time.Duration
 
 	// Clock measures time. Nil means the real clock.
@@ -126,9 +126,9 @@ var errRunning = errors.New("pod workers already run")
 var (
 	// ErrStopped: the workers are stopping or have stopped.
 	ErrStopped = errors.New("pod workers stopped")
-	// ErrKillTimeout: KillPod waited as long as the grace period allows.
+	// ErrKillTimeout: KillPod has waited as long as the grace period allows.
 	ErrKillTimeout = errors.New("pod did not stop in time")
 	// ErrNetworkNotReady, wrapped in a syncer's error, makes the next attempt
-	// come after a second, whatever the back-off.
+	// come after a second, regardless of the back-off.
 	ErrNetworkNotReady = errors.New("network is not ready")
 )

@@ -2,13 +2,13 @@ package podworkers
 
 import "k8s.io/apimachinery/pkg/types"
 
-// The predicates answer what other parts of an agent may do with a pod, and are
-// the only authority on it (spec/podworkers.md 11). For one life of a UID their
-// answers change only in one direction. For an unknown UID those that allow a
-// removal say no until the first SyncKnownPods and yes from then on.
+// The predicates say what other parts of an agent may do with a pod, and are the
+// only authority on that (spec/podworkers.md 11). Within one life of a UID their
+// answers change only in one direction. For an unknown UID, predicates that allow a
+// removal return false until the first SyncKnownPods and true from then on.
 
-// IsPodKnown reports whether there is a worker for the pod. A pod that is forgotten is
-// not known.
+// IsPodKnown reports whether there is a worker for the pod. A forgotten pod is not
+// known.
 func (w *Workers) IsPodKnown(uid types.UID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -16,7 +16,7 @@ func (w *Workers) IsPodKnown(uid types.UID) bool {
 }
 
 // IsPodKnownTerminated reports whether the pod is known and none of its
-// containers runs or will. A pod that is forgotten is not known.
+// containers runs or will run. A forgotten pod is not known.
 func (w *Workers) IsPodKnownTerminated(uid types.UID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -47,8 +47,8 @@ func (w *Workers) IsPodTerminationRequested(uid types.UID) bool {
 	return w.machine.IsTerminationRequested(uid)
 }
 
-// ShouldPodContainersBeTerminating reports whether no container of the pod may be
-// started any more: no SyncPod call will come, and none is in flight.
+// ShouldPodContainersBeTerminating reports whether containers of the pod may no longer
+// be started: no SyncPod call will come, and none is in flight.
 func (w *Workers) ShouldPodContainersBeTerminating(uid types.UID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -64,7 +64,7 @@ func (w *Workers) ShouldPodRuntimeBeRemoved(uid types.UID) bool {
 }
 
 // ShouldPodContentBeRemoved reports whether logs and dead containers may be
-// removed: the pod is evicted (then at once), or deleted and terminated.
+// removed: the pod was evicted (then at once), or it is deleted and terminated.
 func (w *Workers) ShouldPodContentBeRemoved(uid types.UID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -73,7 +73,7 @@ func (w *Workers) ShouldPodContentBeRemoved(uid types.UID) bool {
 
 // IsPodForMirrorPodTerminatingByFullName reports whether the static pod that
 // owns this full name, in the form name_namespace, is being terminated: its mirror
-// pod must stay meanwhile.
+// pod must stay until that is done.
 func (w *Workers) IsPodForMirrorPodTerminatingByFullName(fullName string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

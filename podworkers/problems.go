@@ -14,9 +14,9 @@ import (
 	"github.com/podwright/podwright/podworkers/internal/machine"
 )
 
-// Problems returns the pods that wait for too long: for a call under way, for their name, or
-// for objects that others make (IN2). It costs a look at each pod's record, and memory for
-// problems only.
+// Problems returns the pods that have waited too long: for a call under way, for their name, or
+// for objects that others create (IN2). It looks at each pod's record, and allocates memory
+// only for problems.
 func (w *Workers) Problems() []problem.Problem {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -33,7 +33,7 @@ func (w *Workers) Problems() []problem.Problem {
 	return out
 }
 
-// problemOf returns what one pod waits for, if that takes too long.
+// problemOf returns what one pod waits for, if it has waited too long.
 func (w *Workers) problemOf(e *machine.Explanation, c *machine.Call, now time.Time) (problem.Problem, bool) {
 	if c != nil {
 		if p, bad := w.problemOfCall(handle(c), e.StopGrace, now); bad {
@@ -44,7 +44,7 @@ func (w *Workers) problemOf(e *machine.Explanation, c *machine.Call, now time.Ti
 		return p, bad
 	}
 	if len(e.Holds) > 0 {
-		since := w.wall(e.Since) // a removal is older, but no pod waited for it before
+		since := w.wall(e.Since) // the removal may be older, but no pod waited for it before
 		return problem.Problem{Since: since, Waits: w.waitsFor(e), Advice: "look at what keeps the removal from ending: a mount, the disk, or the volume manager"},
 			now.Sub(since) >= problem.RemovalLimit
 	}
@@ -65,8 +65,8 @@ func (w *Workers) problemOf(e *machine.Explanation, c *machine.Call, now time.Ti
 	return problem.Problem{}, false
 }
 
-// failingEnd returns what the end of a pod waits for, if attempts that each fail soon have taken
-// too long together.
+// failingEnd returns what the end of a pod waits for, if attempts that each fail quickly have
+// together taken too long.
 func (w *Workers) failingEnd(e *machine.Explanation, now time.Time) (problem.Problem, bool) {
 	if e.Attempts == 0 || e.LastErr == nil {
 		return problem.Problem{}, false
@@ -93,21 +93,21 @@ const (
 	stepRecord
 )
 
-// enter notes what the call waits for since when.
+// enter records what the call waits for, and since when.
 func (c *call) enter(s step, now time.Duration) {
 	c.step.Store(s)
 	c.entered.Store(int64(now))
 }
 
-// enter notes what the call waits for from now on.
+// enter records what the call waits for from now on.
 func (w *Workers) enter(c *call, s step) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c.enter(s, w.now())
 }
 
-// problemOfCall is what the call waits for, if that takes too long. grace is the pod's in
-// seconds.
+// problemOfCall returns what the call waits for, if it has waited too long. grace is the pod's
+// grace period in seconds.
 func (w *Workers) problemOfCall(c *call, grace int64, now time.Time) (problem.Problem, bool) {
 	p := problem.Problem{Since: w.wall(time.Duration(c.entered.Load()))}
 	var limit time.Duration
@@ -127,7 +127,7 @@ func (w *Workers) problemOfCall(c *call, grace int64, now time.Time) (problem.Pr
 	return p.Because(c.cause), now.Sub(p.Since) >= limit
 }
 
-// callLimit is how long a call of the syncer may take.
+// callLimit returns how long a call of the syncer may take.
 func callLimit(phase machine.Phase, grace int64) time.Duration {
 	switch phase {
 	case machine.Setup:
@@ -139,14 +139,14 @@ func callLimit(phase machine.Phase, grace int64) time.Duration {
 	}
 }
 
-// lacking are the pods that wait for objects, since when.
+// lacking are the pods that wait for objects, and since when.
 type lacking struct {
-	some atomic.Bool // pods is not empty: most calls have nothing to note
+	some atomic.Bool // pods is not empty; most calls have nothing to record
 	mu   sync.Mutex
 	pods map[types.UID]time.Time
 }
 
-// note takes the result of a call. waits: it failed for lack of an object.
+// note records the result of a call. waits: it failed because an object is missing.
 func (l *lacking) note(uid types.UID, waits bool, clock clock.PassiveClock) {
 	if !waits && !l.some.Load() {
 		return
@@ -165,7 +165,7 @@ func (l *lacking) note(uid types.UID, waits bool, clock clock.PassiveClock) {
 	l.some.Store(len(l.pods) > 0)
 }
 
-// prune forgets pods that are not known any more.
+// prune forgets pods that are no longer known.
 func (l *lacking) prune(known func(uid types.UID) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -6,15 +6,15 @@ import (
 	"github.com/podwright/podwright/podworkers/internal/machine"
 )
 
-// A call never waits for the end of another (L4): any number may hang. But while calls are
-// quick, a burst of them needs few goroutines, and an update of a pod whose turn is about to
-// come is merged, which saves most of what a burst costs. Go's scheduler tells the two apart:
-// one goroutine at a time is on its way to begin (see spawn). It gets a processor when one is
-// free, because the calls before it have ended or wait for something; the first thing it
-// does is to start the next one.
+// A call never waits for another one to end (L4): any number may hang. But while calls are
+// quick, a burst of them needs few goroutines, and updates of a pod whose turn is about to
+// come are merged, which saves most of the cost of a burst. Go's scheduler tells the two cases
+// apart: one goroutine at a time is on its way to begin (see spawn). It gets a processor once
+// one is free, because earlier calls have ended or wait for something, and first starts the
+// next call.
 
-// dispatchReady starts what is ready, as far as there is room. goesOn: the goroutine that asks
-// has ended a call and goes on with another one. The lock is held.
+// dispatchReady starts ready calls, as far as there is room. goesOn: the calling goroutine has
+// ended a call and continues with another one. The lock is held.
 func (w *Workers) dispatchReady(b *batch, now time.Duration, goesOn bool) {
 	room, onTheWay := w.machine.Calling(), w.starting.Load() > 0
 	if goesOn {
@@ -51,7 +51,7 @@ func (w *Workers) spawn(c *call) {
 	go w.work(c)
 }
 
-// begun is called by a goroutine that has been on its way.
+// begun is called by a goroutine that was on its way and has begun.
 func (w *Workers) begun() {
 	w.starting.Add(-1)
 	if w.crowded.Load() {

@@ -40,7 +40,7 @@ type PodSyncer interface {
 	SyncPod(ctx context.Context, updateType UpdateType, pod, mirrorPod *v1.Pod, view *runtime.PodStatus) (SyncResult, error)
 
 	// SyncTerminatingPod stops the containers and returns nil only when a
-	// fresh look at the runtime shows none running and the final container
+	// fresh reading of the runtime shows none running and the final container
 	// states are published. statusFunc, if not nil, edits the status to publish.
 	// gracePeriodSeconds is nil (use the spec's) or at least 1, and never grows
 	// over the calls of one life.
@@ -58,22 +58,22 @@ type PodSyncer interface {
 }
 
 // UnseenStopper is an optional ability of a [PodSyncer]. StopUnseen is called for a pod that has to
-// stop and of which there has been no view for 10 s, because the runtime does not describe it:
-// it tells what runs of the pod to stop, by whatever else is known of it, and returns nil once
-// the runtime has taken that. It publishes nothing and ends nothing: SyncTerminatingPod is
-// called as soon as there is a view. It is called again while it fails, and when the grace gets
-// shorter; gracePeriodSeconds is that of SyncTerminatingPod. It is one of the calls that are made for the
-// pod, under their contract.
+// stop and has had no view for 10 s, because the runtime does not describe it. It stops what runs
+// of the pod, based on whatever else is known about it, and returns nil once the runtime has
+// accepted that. It publishes nothing and completes nothing: SyncTerminatingPod is called as soon
+// as there is a view. It is called again while it fails, and when the grace gets shorter;
+// gracePeriodSeconds is that of SyncTerminatingPod. It counts as one of the pod's calls, under the
+// same contract.
 type UnseenStopper interface {
 	StopUnseen(ctx context.Context, pod *v1.Pod, gracePeriodSeconds *int64) error
 }
 
-// Seen says that the syncer has read the pod since it last changed anything of it, and that the
-// [StatusSource] has that reading or a newer one from now on: stamp is the reading's. The next
-// call for the pod is then made with that view or a newer one; otherwise it waits for one that is newer
-// than the end of this call (V1), for which the source is asked. A syncer calls it in any of its methods with the
-// context it was given, from the goroutine it was called on, and again after each later reading. A
-// syncer that changes something after it must take it back with a stamp of 0.
+// Seen reports that the syncer has read the pod since it last changed anything of it, and that the
+// [StatusSource] has that reading, with this stamp, or a newer one from now on. The next call for the
+// pod then gets that view or a newer one. Without it, the next call waits for a view that is newer than
+// the end of this call (V1), which the source is asked for. A syncer may call it in any of its methods,
+// with the context it was given and on the goroutine it was called on, and again after each later
+// reading. A syncer that changes something afterwards must withdraw it with a stamp of 0.
 func Seen(ctx context.Context, stamp runtime.Stamp) {
 	if seen, ok := ctx.Value(seenKey{}).(*atomic.Uint64); ok {
 		seen.Store(uint64(stamp))
@@ -84,7 +84,7 @@ func Seen(ctx context.Context, stamp runtime.Stamp) {
 type seenKey struct{}
 
 // PodStatusFunc edits the status that is published while a pod terminates, for
-// example to give the reason of an eviction. It runs on the syncer's goroutine,
+// example to add the reason of an eviction. It runs on the syncer's goroutine,
 // possibly several times, and must not block.
 type PodStatusFunc func(status *v1.PodStatus)
 
@@ -132,8 +132,8 @@ func (f PodSyncerFuncs) SyncTerminatedPod(ctx context.Context, pod *v1.Pod, view
 }
 
 // StatusSource gives the workers their view of the runtime, with an order
-// between views and calls (spec/podworkers.md 9): a view handed to a call is
-// strictly newer than the end of the previous call for that pod.
+// between views and calls (spec/podworkers.md 9): the view of a call is strictly
+// newer than the end of the previous call for that pod.
 //
 // All methods are called from many goroutines at once. Stamp and Refresh must
 // not block.
@@ -141,31 +141,31 @@ type StatusSource interface {
 	// Stamp draws a stamp. The workers draw one when a call has returned; a
 	// view is newer than the call if its own stamp is larger.
 	Stamp() runtime.Stamp
-	// GetNewerThan waits until a view of uid newer than after is there and
+	// GetNewerThan waits for a view of uid that is newer than after and
 	// returns it: an empty status if the runtime does not have the pod, nil
 	// only together with an error. after 0 accepts any view of a complete
-	// reading. It ends with ctx. Once it returned a view for (uid, after) it
-	// must go on to return one for the same arguments without waiting.
+	// reading. It ends with ctx. Once it has returned a view for (uid, after),
+	// later calls with the same arguments must return one without waiting.
 	GetNewerThan(ctx context.Context, uid types.UID, after runtime.Stamp) (*runtime.PodStatus, error)
 	// Refresh asks for a new view of uid soon. It is a hint.
 	Refresh(uid types.UID)
 }
 
 // StatusPeeker is an optional ability of a [StatusSource]. It saves a goroutine
-// switch per call, lets a pod that had ended before this process started be
-// recognised at first sight (U3), and keeps a terminal static pod with left-over
-// containers from being called finished (W6).
+// switch per call, recognizes a pod that ended before this process started in its
+// first call (U3), and keeps a terminal static pod with leftover containers from
+// being treated as finished (W6).
 type StatusPeeker interface {
 	// Peek returns the newest view of uid without waiting: an empty status if
 	// the runtime does not have the pod, an error if there was no complete
-	// reading of the runtime yet or the last one of this pod failed. A view's
-	// Stamp says how new it is.
+	// reading of the runtime yet or the last reading of this pod failed. A
+	// view's Stamp says how new it is.
 	Peek(uid types.UID) (*runtime.PodStatus, error)
 }
 
 // RunningLister is an optional ability of a [StatusSource]. With it a static
 // pod does not start while the runtime still runs another UID of its full name
-// (N6), for instance because its manifest changed while the agent was down.
+// (N6), for example because its manifest changed while the agent was down.
 type RunningLister interface {
 	// RunningAs returns the pods with this namespace and name that have a
 	// running container or a ready sandbox in the newest view, without
@@ -178,9 +178,9 @@ type RunningLister interface {
 //
 // Record is called on the goroutine of a syncer call, never twice at once for
 // one UID: before the first setup call, before the first terminating call and
-// whenever a fact changed since, and after a call that ended a phase, before the
-// workers show the new phase. An error means the call is not made (or the
-// phase not ended) and is retried with back-off. Record may block and should
+// whenever a fact has changed since, and after a call that ended a phase, before
+// the workers show the new phase. After an error the call is not made (or the
+// phase not ended), and Record is retried with back-off. It may block and should
 // end with ctx.
 type Journal interface {
 	Record(ctx context.Context, uid types.UID, facts Facts) error

@@ -14,7 +14,7 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// viewPatience is how long a pod that has to stop waits for a view before it is told to stop
+// viewPatience is how long a pod that has to stop waits for a view before it is stopped
 // without one (V8).
 const viewPatience = 10 * time.Second
 
@@ -26,12 +26,12 @@ type unseen struct {
 
 type unseenPod struct {
 	since time.Time
-	// told: the pod was told to stop, with this grace in seconds; 0: its own.
+	// told is the grace in seconds with which the pod was told to stop; 0: its own.
 	told  bool
 	grace int64
 }
 
-// begin notes that the pod waits for a view, and returns since when.
+// begin records that the pod waits for a view, and returns since when.
 func (u *unseen) begin(uid types.UID, now time.Time) time.Time {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -46,14 +46,14 @@ func (u *unseen) begin(uid types.UID, now time.Time) time.Time {
 	return p.since
 }
 
-// end notes that there is a view.
+// end records that there is a view.
 func (u *unseen) end(uid types.UID) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	delete(u.pods, uid)
 }
 
-// due reports whether the pod is to be told to stop: it was not yet, or with a longer grace.
+// due reports whether the pod must be told to stop: it was not told yet, or with a longer grace.
 func (u *unseen) due(uid types.UID, grace *int64) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -72,7 +72,7 @@ func (u *unseen) told(uid types.UID, grace *int64) {
 	u.pods[uid] = p
 }
 
-// prune forgets pods that are not known any more.
+// prune forgets pods that are no longer known.
 func (u *unseen) prune(known func(uid types.UID) bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -80,7 +80,7 @@ func (u *unseen) prune(known func(uid types.UID) bool) {
 }
 
 // newView waits for a view that is new enough. A pod that has to stop and gets none for a while is
-// told to stop without one: its end still waits for the view (V8).
+// stopped without one; its end still waits for the view (V8).
 func (w *Workers) newView(ctx context.Context, c *call) (*runtime.PodStatus, error) {
 	stopper, can := w.syncer.(UnseenStopper)
 	if !can || c.Phase != machine.Terminating {
@@ -96,7 +96,7 @@ func (w *Workers) newView(ctx context.Context, c *call) (*runtime.PodStatus, err
 		case err == nil:
 			w.unseen.end(c.UID)
 			return view, nil
-		case ctx.Err() != nil, !late && left > 0: // a reading that failed is tried again
+		case ctx.Err() != nil, !late && left > 0: // a failed reading is retried
 			return nil, err
 		}
 		if w.unseen.due(c.UID, c.Grace) {
@@ -108,7 +108,7 @@ func (w *Workers) newView(ctx context.Context, c *call) (*runtime.PodStatus, err
 	}
 }
 
-// stopUnseen tells a pod to stop that the runtime does not describe.
+// stopUnseen stops a pod that the runtime does not describe.
 func (w *Workers) stopUnseen(ctx context.Context, c *call, stopper UnseenStopper) {
 	w.enter(c, stepCall)
 	err := func() (err error) {

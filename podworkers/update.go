@@ -11,39 +11,39 @@ import (
 // UpdateOptions is one update of a pod. The workers keep the pods they are
 // given and treat them as read-only; the caller must not modify them afterwards.
 type UpdateOptions struct {
-	// Type is why; the zero value is Sync.
+	// Type is the reason; the zero value is Sync.
 	Type UpdateType
 	// Pod is the full pod with a UID. Required unless RunningPod is given.
 	Pod *v1.Pod
 	// MirrorPod stands for a static pod in the API, or is nil. The last non-nil one
 	// is remembered.
 	MirrorPod *v1.Pod
-	// RunningPod is a pod known only from the runtime; Type must be Kill. Given beside
-	// Pod it says that the runtime has the pod, so that its end is carried out in full
+	// RunningPod is a pod known only from the runtime; Type must be Kill. Together with
+	// Pod it means that the runtime has the pod, so that its end is carried out in full
 	// although it was never set up (U1).
 	RunningPod *runtime.Pod
 	// StartTime is when the update was made, for the latency metric. Zero:
 	// not measured.
 	StartTime time.Time
-	// Kill says how to terminate. It counts only for a pod whose termination
-	// is or gets requested; nil is fine for every type.
+	// Kill says how to terminate. It only counts for a pod whose termination is
+	// requested, by this update or earlier. It may be nil for every type.
 	Kill *KillOptions
 }
 
-// KillOptions says how a pod is to be terminated.
+// KillOptions says how to terminate a pod.
 type KillOptions struct {
 	// Evict marks the pod as evicted: its content may be removed at once (E1).
 	Evict bool
-	// StatusFunc edits the status published while terminating. The last one
-	// given is used on every attempt.
+	// StatusFunc edits the status published while terminating. Every attempt
+	// uses the latest one.
 	StatusFunc PodStatusFunc
 	// GracePeriodSeconds can only shorten the grace period; values below 1
 	// count as 1. Nil: no opinion.
 	GracePeriodSeconds *int64
-	// Completed, if not nil, is closed exactly once when no container of the
-	// pod runs any more and none will, or when that will never be known because
-	// the workers stopped first. Only the workers close it. Giving the same channel
-	// again is harmless.
+	// Completed, if not nil, is closed exactly once: when no container of the pod
+	// runs and none will, or when that will never be known because the workers
+	// stopped first. Only the workers close it. Passing the same channel again is
+	// harmless.
 	Completed chan<- struct{}
 
 	// outcome, if not nil, is filled in before Completed is closed.

@@ -30,7 +30,7 @@ type Workers struct {
 	mu       sync.Mutex
 	machine  *machine.Machine
 	elapsed  time.Duration // since origin, never going back
-	lastRaw  time.Duration // the same as the clock has it
+	lastRaw  time.Duration // the same, by the clock
 	armed    time.Duration // when Run looks at the timers again; -1: now
 	state    runState
 	root     context.Context             // parent of every call's context; set by Run
@@ -46,7 +46,7 @@ type Workers struct {
 	batches  sync.Pool      // of *batch
 }
 
-// runState is how far the life of the Workers has come.
+// runState is the stage in the life of the Workers.
 type runState uint8
 
 const (
@@ -56,7 +56,7 @@ const (
 )
 
 // New returns workers that call syncer. A nil syncer does nothing and succeeds.
-// Updates are taken from now on; calls begin with [Workers.Run].
+// Updates are accepted from now on; calls begin with [Workers.Run].
 func New(syncer PodSyncer, options Options) *Workers {
 	if syncer == nil {
 		syncer = PodSyncerFuncs{}
@@ -83,14 +83,14 @@ func New(syncer PodSyncer, options Options) *Workers {
 
 // Run makes the calls. It blocks until ctx ends or [Workers.Stop] is called, and
 // returns only when every call and goroutine it started has ended. The end of
-// ctx is a Stop with [Detach], with [Options.DrainTimeout] as its limit. ctx
-// gives its values to the calls, but cancels none of them by itself.
+// ctx acts like a Stop with [Detach], with [Options.DrainTimeout] as its limit.
+// The calls get the values of ctx, but its end does not cancel them by itself.
 //
 // It returns nil after a stop, an error if it was called before, and
 // [ErrStopped] if Stop was.
 func (w *Workers) Run(ctx context.Context) error {
-	// Calls are cancelled one by one. Their parent never ends, which spares
-	// them the registration with it.
+	// Calls are cancelled one by one. Their parent never ends, so they need not
+	// register with it.
 	if err := w.begin(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func (w *Workers) begin(root context.Context) error {
 	return nil
 }
 
-// loop waits for what is due and for the end.
+// loop handles what becomes due, until the end.
 func (w *Workers) loop(ctx context.Context) {
 	timer := w.options.Clock.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -147,7 +147,7 @@ func (w *Workers) loop(ctx context.Context) {
 	}
 }
 
-// arm says how long to wait for what is due next. An hour stands for nothing.
+// arm returns how long to wait for what is due next; an hour if nothing is.
 func (w *Workers) arm() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -160,7 +160,7 @@ func (w *Workers) arm() time.Duration {
 }
 
 // overdue reports whether something became due before the timer was set: a fake
-// clock that was stepped just then does not fire it.
+// clock that was stepped at that moment does not fire it.
 func (w *Workers) overdue() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -168,8 +168,8 @@ func (w *Workers) overdue() bool {
 	return ok && due <= w.now()
 }
 
-// now is the time since origin. It stands still while the clock goes back: all
-// that is scheduled stays as far ahead as it was. The lock is held.
+// now returns the time since origin. It stands still while the clock goes back, so that
+// scheduled events stay as far ahead as they were. The lock is held.
 func (w *Workers) now() time.Duration {
 	raw := w.options.Clock.Since(w.origin)
 	switch {
@@ -190,7 +190,7 @@ func (w *Workers) rearm() {
 	}
 }
 
-// wall is the time of day of a machine time.
+// wall converts a machine time to wall-clock time.
 func (w *Workers) wall(at time.Duration) time.Time { return w.origin.Add(at) }
 
 // StopError says which calls did not end in time, after they were cancelled.
@@ -209,14 +209,14 @@ func (e *StopError) Error() string {
 // Unwrap returns Err.
 func (e *StopError) Unwrap() error { return e.Err }
 
-// Stop ends the workers as mode says. From now on updates are answered with
-// [Stopped]; a KillPod that waits gets [ErrStopped]. Stop returns nil
-// when every call has ended: no syncer call runs afterwards.
+// Stop ends the workers as mode says. From then on the outcome of updates is
+// [Stopped], and a KillPod that waits gets [ErrStopped]. Stop returns nil once
+// every call has ended: no syncer call runs afterwards.
 //
 // When ctx ends first, every call is cancelled, and Stop waits for another
-// [Options.StuckAfter] before it gives up with a [*StopError]; Run then goes on
-// waiting. If the calls end in that time, Stop returns nil for Detach and Now, and
-// the end of ctx for Terminate, because pods may still be running.
+// [Options.StuckAfter] before it gives up with a [*StopError]; Run then continues
+// to wait. If the calls end in that time, Stop returns nil for Detach and Now, and
+// the cause of ctx for Terminate, because pods may still be running.
 func (w *Workers) Stop(ctx context.Context, mode StopMode) error {
 	if w.stop(mode) {
 		return nil
