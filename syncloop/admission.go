@@ -19,27 +19,26 @@ import (
 // Admission decides which pods may run (section 11).
 //
 // Admit is called by the loop, one call at a time, with the loop's fence held: it
-// must not block, and must not call back into the Loop. A pod is asked about once,
-// when its source adds it. others yields the desired pods that were asked about
-// before, this one excluded (AD1); it is valid during the call.
+// must not block, and must not call back into the Loop. It is called once per pod,
+// when the pod's source adds it. others yields the desired pods that were judged
+// before, without this one (AD1); it is valid during the call.
 //
-// A pod that is refused stays desired and is never dispatched except to be killed
-// (AD3, SI5). After an error, or a panic, the verdict is not known yet: the pod waits,
-// alone, and is asked about again after a back-off, before those that came later (IN6).
-// Others pass it; an Admission that keeps room for it leaves them without a verdict too. An
-// error with a method Behind() bool that is true says that no pod is judged for a moment, because
-// the verdict of one that came before is about to come; one with a method Patience() time.Duration
-// how long the wait may be, if that is more than 10 s, before it is a problem; one with a method
-// Line() string that pods which came later and got such an error of the same line are asked after
-// this one has its verdict.
+// A refused pod stays desired and is never dispatched except to be killed (AD3, SI5). After an
+// error or a panic the verdict is not known yet: only this pod waits, and is judged again after a
+// back-off, before later pods (IN6). Others overtake it; an Admission that keeps room for it leaves
+// them without a verdict too. Methods of the error refine that. Behind() bool, if true: no pod is
+// judged for a moment, because the verdict of an earlier pod is about to come. Patience()
+// time.Duration: how long the wait may take before it is a problem, if that is more than 10 s.
+// Line() string: later pods that got an error with the same line are judged only once this pod
+// has its verdict.
 type Admission interface {
 	Admit(ctx context.Context, pod *v1.Pod, others iter.Seq[*v1.Pod]) (admitted bool, err error)
 }
 
 // Rememberer is an optional ability of an [Admission] that outlives restarts.
 type Rememberer interface {
-	// Remembered reports a pod that was admitted before. Of the pods a source adds at
-	// once those are asked about first. It must not block.
+	// Remembered reports a pod that was admitted before. Of the pods that a source adds at
+	// once, these are judged first. It must not block.
 	Remembered(uid types.UID) bool
 }
 
@@ -50,12 +49,12 @@ type openVerdict struct {
 	since time.Time
 	// kind is what is dispatched if the pod is admitted.
 	kind WorkKind
-	// err is why there was no verdict the last time, due when that is too long, line whose turn
-	// it waits for.
+	// err is why there was no verdict the last time, due when the wait becomes too long, line
+	// the line in which the pod waits.
 	err  error
 	line string
 	due  time.Time
-	// told is what the pod's event said.
+	// told is the text of the pod's event.
 	told string
 }
 
@@ -82,7 +81,7 @@ func (v *verdicts) waits(uid types.UID) bool {
 	return v.open[uid] != nil
 }
 
-// add puts a pod behind those that wait.
+// add puts a pod behind those that already wait.
 func (v *verdicts) add(uid types.UID, kind WorkKind, now time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -90,7 +89,7 @@ func (v *verdicts) add(uid types.UID, kind WorkKind, now time.Time) {
 	v.open[uid] = &openVerdict{uid: uid, order: v.arrived, since: now, kind: kind, due: now.Add(verdictDue)}
 }
 
-// decide ends the wait of a pod, and returns what is dispatched if it is admitted.
+// decide ends the wait of a pod, and returns the work to dispatch if it is admitted.
 func (v *verdicts) decide(uid types.UID, admitted bool) WorkKind {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -103,8 +102,8 @@ func (v *verdicts) decide(uid types.UID, admitted bool) WorkKind {
 	return kind
 }
 
-// putOff notes why a pod waits on. It reports whether that has to be told, because it is
-// overdue and was not told yet.
+// putOff records why a pod keeps waiting. It reports whether an event is due, because the verdict
+// is overdue and no event has said so yet.
 func (v *verdicts) putOff(uid types.UID, err error, now time.Time) (tell bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -128,7 +127,7 @@ func (v *verdicts) putOff(uid types.UID, err error, now time.Time) (tell bool) {
 	return true
 }
 
-// lineOf is the line that a pod waits in, "" if it waits alone.
+// lineOf returns the line in which a pod waits, "" if it waits alone.
 func lineOf(err error) string {
 	var l interface{ Line() string }
 	if errors.As(err, &l) {
@@ -137,7 +136,7 @@ func lineOf(err error) string {
 	return ""
 }
 
-// line is the line of an open verdict.
+// line returns the line of an open verdict.
 func (v *verdicts) line(uid types.UID) string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -147,7 +146,7 @@ func (v *verdicts) line(uid types.UID) string {
 	return ""
 }
 
-// forget drops what is known of a pod that is no longer wanted.
+// forget drops everything about a pod that is no longer wanted.
 func (v *verdicts) forget(uid types.UID) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -155,7 +154,7 @@ func (v *verdicts) forget(uid types.UID) {
 	delete(v.open, uid)
 }
 
-// queue returns the pods that wait, in the order they came.
+// queue returns the waiting pods, in the order of their arrival.
 func (v *verdicts) queue() []types.UID {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -184,7 +183,7 @@ type WaitError struct {
 	Until time.Time
 }
 
-// Error is the cause's.
+// Error returns the text of the cause.
 func (e *WaitError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the cause.
@@ -194,16 +193,16 @@ func (e *WaitError) Unwrap() error { return e.Err }
 type OpenVerdict struct {
 	UID             types.UID
 	Namespace, Name string
-	// Since is when it was first asked about.
+	// Since is when it was first judged.
 	Since time.Time
-	// Err is why there is no verdict; nil if it was not asked about yet.
+	// Err is why there is no verdict; nil if it was not judged yet.
 	Err error
-	// Overdue says that it has waited too long, or that its judge failed.
+	// Overdue says that it has waited too long, or that the Admission failed.
 	Overdue bool
 }
 
-// OpenVerdicts returns the pods that wait for their verdict, in the order they came. It
-// may be called from anywhere.
+// OpenVerdicts returns the pods that wait for their verdict, in the order of their arrival.
+// It may be called from anywhere.
 func (l *Loop) OpenVerdicts() []OpenVerdict {
 	var out []OpenVerdict
 	for _, uid := range l.verdicts.queue() {
@@ -231,7 +230,7 @@ func (l *Loop) OpenVerdict(uid types.UID) (OpenVerdict, bool) {
 	return out, true
 }
 
-// tellOverdue says, once per pod, that its verdict is overdue.
+// tellOverdue emits one event per pod whose verdict is overdue.
 func (l *Loop) tellOverdue(pod *v1.Pod, err error) {
 	var panicked interface{ Trace() string }
 	stack := ""
@@ -245,12 +244,12 @@ func (l *Loop) tellOverdue(pod *v1.Pod, err error) {
 }
 
 // Withheld reports whether a desired pod must not be handed to a worker, because it
-// was refused or its verdict is not known yet (AD3). It may be called from anywhere, with
-// the fence held too.
+// was refused or its verdict is not known yet (AD3). It may be called from anywhere, even
+// with the fence held.
 func (l *Loop) Withheld(uid types.UID) bool { return l.verdicts.withholds(uid) }
 
-// enter asks about a new pod, and dispatches it if it is admitted. Those that wait for
-// their verdict already do not keep it from that (IN6).
+// enter judges a new pod, and dispatches it if it is admitted. Pods that already wait for
+// their verdict do not delay it (IN6).
 func (l *Loop) enter(ctx context.Context, pod *v1.Pod) {
 	if l.options.Admission == nil {
 		l.submit(ctx, WorkCreate, pod, l.store.MirrorOf(pod))
@@ -261,8 +260,8 @@ func (l *Loop) enter(ctx context.Context, pod *v1.Pod) {
 	_ = l.judgePod(ctx, pod.UID)
 }
 
-// reenter asks about a pod whose end its source takes back. One that came with it was not
-// judged, as there was nothing to run (PS9).
+// reenter judges a pod whose deletion its source takes back. A pod that arrived as deleted was
+// not judged, because there was nothing to run (PS9).
 func (l *Loop) reenter(ctx context.Context, pod *v1.Pod) {
 	if l.options.Admission == nil {
 		l.change(ctx, WorkUpdate, pod, l.store.MirrorOf(pod))
@@ -273,9 +272,9 @@ func (l *Loop) reenter(ctx context.Context, pod *v1.Pod) {
 	_ = l.judgePod(ctx, pod.UID)
 }
 
-// Readmit asks the admission about a desired pod again, as about a new one, for a new life:
-// its last one was refused or is over. Until the verdict no worker gets the pod. It never
-// blocks; a pod that no source wants is ignored.
+// Readmit has a desired pod judged again, like a new one, for a new life: its last life was
+// refused or is over. No worker gets the pod before the verdict. It never blocks; a pod
+// that no source wants is ignored.
 func (l *Loop) Readmit(uid types.UID) {
 	if l.options.Admission == nil || l.verdicts.waits(uid) {
 		return
@@ -284,7 +283,7 @@ func (l *Loop) Readmit(uid types.UID) {
 	l.GateChanged()
 }
 
-// judge asks about the pods that wait, in the order they came.
+// judge judges the waiting pods, in the order of their arrival.
 func (l *Loop) judge(ctx context.Context) {
 	var first error
 	var behind interface{ Behind() bool }
@@ -307,7 +306,7 @@ func (l *Loop) judge(ctx context.Context) {
 	l.admissionErrors.Note(l.options.Logger, l.options.Clock.Now(), first, "New pods wait for their admission", "Admission goes on")
 }
 
-// judgePod asks about one pod that waits. After an error that pod alone waits on.
+// judgePod judges one waiting pod. After an error only that pod keeps waiting.
 func (l *Loop) judgePod(ctx context.Context, uid types.UID) error {
 	pod, desired := l.store.Get(uid)
 	if !desired {
@@ -325,7 +324,7 @@ func (l *Loop) judgePod(ctx context.Context, uid types.UID) error {
 	if admitted {
 		l.submit(ctx, kind, pod, l.store.MirrorOf(pod))
 	} else {
-		l.TriggerHousekeeping() // a refused pod may be one that is to be deleted
+		l.TriggerHousekeeping() // a refused pod may have to be deleted
 	}
 	return nil
 }
@@ -344,7 +343,7 @@ func (l *Loop) ask(ctx context.Context, pod *v1.Pod) (admitted bool, err error) 
 
 var errAdmissionPanic = errors.New("the admission panicked")
 
-// judged yields the desired pods that were asked about, in no order, without one.
+// judged yields the judged desired pods except one, in no order.
 func (l *Loop) judged(except types.UID) iter.Seq[*v1.Pod] {
 	return func(yield func(*v1.Pod) bool) {
 		waits := map[types.UID]bool{except: true}

@@ -16,28 +16,28 @@
 //
 // # What holds
 //
-//   - A source that fails, dies or was never heard of removes nothing; pods
+//   - A source that fails, dies or never delivers removes nothing; pods
 //     disappear only because their source delivered a set without them
 //     (SRC2, SRC4, SI4).
 //   - A source that cannot name all pods it wants says so ([Undecided]), and
-//     a pod that no source has named is not taken for unwanted ([Loop.Undecided]).
+//     pods that no source has named then do not count as unwanted ([Loop.Undecided]).
 //   - Until every source has delivered once and the loop has consumed it,
 //     no removal is executed and no housekeeping runs (section 6). A removal
 //     that was delayed is executed the moment the last source is ready (B7).
 //   - One full name and one UID belong to one source at a time: the source with
-//     the higher [Precedence] wins, the loser is reported and takes over when
-//     the winner goes (M4).
+//     the higher [Precedence] wins; the loser is reported, and takes over when
+//     the winner is removed (M4).
 //   - While the gate is closed only setup waits; kills, removals and updates of
-//     pods that terminate go through (B2).
-//   - A panic in the dispatcher harms the pod it was called for, which is
-//     dispatched again later; the loop goes on (B9).
+//     terminating pods are dispatched (B2).
+//   - A panic in the dispatcher harms only the pod it was called for, which is
+//     dispatched again later; the loop continues (B9).
 //
 // Pods in operations, in the store and in [Work] are shared: treat them and
 // everything they point to as read-only.
 //
 // # What it is not
 //
-// The package starts no container, keeps no status, and does not know why a
-// worker should look again later: re-sync and back-off belong to the workers.
+// The package starts no containers, keeps no statuses, and does not know why a
+// worker should sync again later: resync and back-off belong to the workers.
 // Rules are numbered as in docs/spec/syncloop.md.
 package syncloop

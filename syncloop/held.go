@@ -13,9 +13,9 @@ import (
 	"github.com/podwright/podwright/internal/problem"
 )
 
-// held dispatches work, and keeps what must wait: setup while the
-// gate is closed (B2), anything after a panic (B9). What waits is bounded by the
-// number of pods: of each at most a kill and the setup that follows it.
+// held dispatches work, and keeps the work that must wait: setup while the gate is
+// closed (B2), and any work after a panic (B9). It is bounded by the number of pods:
+// for each at most a kill and the setup that follows it.
 //
 // All methods but uids, has and problems are called with the loop's fence held.
 type held struct {
@@ -52,7 +52,7 @@ func (h *held) has(uid types.UID) bool {
 // idle reports whether nothing waits and the gate was open when last asked.
 func (h *held) idle() bool { return h.empty() && h.closedSince.IsZero() }
 
-// submit dispatches w now, after what waits of the same pod, or keeps it.
+// submit dispatches w now, after waiting work of the same pod, or keeps it.
 func (h *held) submit(ctx context.Context, w Work) {
 	waiting := h.work[w.Pod.UID]
 	switch {
@@ -63,7 +63,7 @@ func (h *held) submit(ctx context.Context, w Work) {
 	}
 }
 
-// flush tries everything that waits.
+// flush tries to dispatch all waiting work.
 func (h *held) flush(ctx context.Context) {
 	for _, uid := range sortedUIDs(h.work) {
 		h.try(ctx, uid, h.work[uid])
@@ -73,7 +73,7 @@ func (h *held) flush(ctx context.Context) {
 	}
 }
 
-// try dispatches queue in order and keeps what could not be.
+// try dispatches queue in order and keeps what could not be dispatched.
 func (h *held) try(ctx context.Context, uid types.UID, queue []Work) {
 	for len(queue) > 0 {
 		if !h.send(ctx, queue[0]) {
@@ -106,8 +106,8 @@ func (h *held) send(ctx context.Context, w Work) bool {
 	return h.dispatch(ctx, w)
 }
 
-// enqueue adds w to what waits of its pod. Work is latest-value: newer setup takes
-// the place of older setup, and a kill takes the place of all.
+// enqueue adds w to the waiting work of its pod. Only the latest work counts: newer setup
+// replaces older setup, and a kill replaces everything.
 func enqueue(queue []Work, w Work) []Work {
 	if w.Kind == WorkKill || len(queue) == 0 {
 		return []Work{w}
@@ -121,8 +121,8 @@ func enqueue(queue []Work, w Work) []Work {
 	return append(queue[:last:last], w)
 }
 
-// isSetup reports whether w asks for containers to run. A pod that terminates is
-// never held back.
+// isSetup reports whether w asks for containers to run. A terminating pod is never
+// held back.
 func isSetup(w Work) bool {
 	return w.Kind != WorkKill && !podinfo.ShowsEnd(w.Pod)
 }
@@ -160,8 +160,8 @@ func (h *held) gate(ctx context.Context) (err error) {
 	return err
 }
 
-// problems returns the pods that have waited for the gate for too long: new ones, and those
-// whose spec has changed. A pod that runs on as it is waits for nothing.
+// problems returns the pods that have waited too long for the gate: new pods, and pods whose
+// spec has changed. A pod that keeps running unchanged waits for nothing.
 func (h *held) problems(now time.Time) (out []problem.Problem) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

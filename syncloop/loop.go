@@ -43,7 +43,7 @@ type Options struct {
 	Sources []Source
 	// Changes are pods whose runtime state changed. Nil means none.
 	Changes Changes
-	// Housekeeper is called every HousekeepingPeriod and when triggered. Nil
+	// Housekeeper is called every HousekeepingPeriod, and when triggered. Nil
 	// means no housekeeping.
 	Housekeeper Housekeeper
 	// Gate returns why no pod should be set up now, nil when all is well. It
@@ -52,27 +52,27 @@ type Options struct {
 	Gate func() error
 	// Admission decides which new pods may run. Nil: all may.
 	Admission Admission
-	// Review says why a known pod may not become what its source has made of it; then it stays
-	// as it is, with an event (PS5). It must not block. Nil: every change is made.
+	// Review says why a known pod may not change as its source wants; the pod then stays as it is,
+	// with an event (PS5). It must not block. Nil: every change is accepted.
 	Review func(known, pod *v1.Pod) error
-	// Owner returns the pod with a UID that this process has not been told of, but one before
-	// it was, as it was last desired, and the name of the source that it was of; nil and "" if
-	// there is none. As long as it is, no other source gets the UID (PS6). It must not block.
-	// Nil: there is none.
+	// Owner returns the pod with a UID that was delivered to an earlier process but not to this
+	// one, as it was last desired, and the name of its source; nil and "" if there is none. As
+	// long as there is one, no other source gets the UID (PS6). It must not block. Nil: there
+	// are none.
 	Owner func(uid types.UID) (pod *v1.Pod, source string)
-	// Lower returns a pod on record, as it is to be now, and why it is not as its source says; the
-	// pod itself and "" if it is. It must not block. Nil: it always is (PS7).
+	// Lower returns a pod from before the start as it may be now, and why it differs from what its
+	// source says; the pod itself and "" if it does not. It must not block. Nil: pods never differ
+	// (PS7).
 	Lower func(pod *v1.Pod) (lowered *v1.Pod, why string)
-	// Observed is called with each pod and mirror pod as its source shows it now, except
-	// when it is removed; with the fence held, so it must not block. Optional.
+	// Observed is called with each pod and mirror pod that a source delivers or changes, but
+	// not on its removal; with the fence held, so it must not block. Optional.
 	Observed func(pod *v1.Pod)
-	// Evicted is called with a pod that was evicted according to its API, each time the
-	// API's status of it changes (section 10); with the fence held, so it must not block.
-	// Optional.
+	// Evicted is called with a pod that was evicted according to its API, each time its status
+	// in the API changes (section 10); with the fence held, so it must not block. Optional.
 	Evicted func(pod *v1.Pod)
-	// SourceDeadline is how long after it was started a source may stay silent
-	// before it counts as heard, as if it wanted no pods: running pods that it may
-	// want are stopped then. 0 means no limit (safe: nothing is removed; R5).
+	// SourceDeadline is how long after its start a source may stay silent before the loop
+	// treats it as if it had delivered no pods: running pods that it may want are then
+	// stopped. 0 means no limit (safe: nothing is removed; R5).
 	SourceDeadline time.Duration
 
 	// HousekeepingPeriod is the time between passes that nothing triggered; while nothing happens
@@ -118,7 +118,7 @@ type Loop struct {
 
 	busySince atomic.Pointer[time.Time]
 	passSince atomic.Pointer[time.Time]
-	// passes is what was said of failed housekeeping; the pass under way owns it.
+	// passes tracks what was logged about failed passes; the pass under way owns it.
 	passes complaint.Complaint
 
 	// What follows belongs to the goroutine of Run.
@@ -126,15 +126,15 @@ type Loop struct {
 	syncs    []types.UID // pods to sync, not handled yet
 	turns    turns
 	verdicts verdicts
-	// admissionErrors is what was logged about an admission that does not answer.
+	// admissionErrors tracks what was logged about an admission that does not answer.
 	admissionErrors complaint.Complaint
 	// deferred are removals that wait until all sources are ready.
 	deferred map[types.UID]*v1.Pod
 	schedule schedule
 }
 
-// fence is a lock whose waiters are seen to wait by testing/synctest, which a
-// sync.Mutex hides.
+// fence is a lock whose waiters testing/synctest recognizes as blocked, unlike those
+// of a sync.Mutex.
 type fence chan struct{}
 
 func (f fence) Lock()   { f <- struct{}{} }
@@ -145,7 +145,7 @@ func (f fence) Unlock() { <-f }
 //
 // dispatch is called by the loop, one call at a time, with the loop's fence held: it
 // must not block, and must not call back into the Loop. Work for one UID arrives in
-// order. A panic is recovered; the same work comes again after a back-off (B9).
+// order. A panic is recovered, and the same work is dispatched again after a back-off (B9).
 func New(dispatch func(Work), options Options) (*Loop, error) {
 	problems := []error{}
 	if dispatch == nil {
@@ -200,8 +200,8 @@ func New(dispatch func(Work), options Options) (*Loop, error) {
 // Store returns the desired pods.
 func (l *Loop) Store() *Store { return l.store }
 
-// Ready reports whether every source has been seen and consumed (R1, R2). It is
-// false again from the moment a source is added until that one is (R4).
+// Ready reports whether every source has delivered and the loop has consumed it (R1,
+// R2). When a source is added, it is false again until that source is ready (R4).
 func (l *Loop) Ready() bool { return l.mux.ready() }
 
 // ReadyC is closed when the loop is first ready.
@@ -221,8 +221,8 @@ func (l *Loop) Sources() []SourceStatus {
 }
 
 // Undecided returns why sources may want pods that they have not named, joined; nil
-// if all have named theirs and the loop has handled them. What runs and was never
-// desired in this process may be one of these pods and must not be killed meanwhile.
+// if all have named theirs and the loop has handled them. Meanwhile a running pod that
+// was never desired in this process may be one of these pods and must not be killed.
 func (l *Loop) Undecided() error {
 	var problems []error
 	for _, s := range l.mux.status(l.sources.list()) {
@@ -233,8 +233,8 @@ func (l *Loop) Undecided() error {
 	return errors.Join(problems...)
 }
 
-// Held returns the pods whose work waits, for the gate to open, for their admission or
-// because the dispatcher panicked, sorted by UID.
+// Held returns the pods whose work waits for the gate, for their admission, or because
+// the dispatcher panicked, sorted by UID.
 func (l *Loop) Held() []types.UID {
 	all := append(l.held.uids(), l.verdicts.queue()...)
 	slices.Sort(all)
@@ -253,9 +253,8 @@ func (l *Loop) TriggerHousekeeping() {
 	}
 }
 
-// GateChanged makes the loop ask its gate, and its admission, again at once if any work
-// waits for them. Without it the loop finds out by asking every few seconds. It never
-// blocks.
+// GateChanged makes the loop ask its gate and its admission again at once if any work
+// waits for them. Without it the loop asks every few seconds. It never blocks.
 func (l *Loop) GateChanged() {
 	select {
 	case l.gateChanged <- struct{}{}:
@@ -263,7 +262,7 @@ func (l *Loop) GateChanged() {
 	}
 }
 
-// stamp notes that an iteration has begun; the returned function ends it.
+// stamp records that an iteration has begun; the returned function ends it.
 func (l *Loop) stamp(ctx context.Context, input string) func() {
 	start := l.options.Clock.Now()
 	l.busySince.Store(&start)

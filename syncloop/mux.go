@@ -83,7 +83,7 @@ func (x *mux) register(s Source) {
 	x.statuses[w.name] = &SourceStatus{Name: w.name, Precedence: precedence}
 }
 
-// add makes room for a source and then has it started, in its turn (R4).
+// add makes room for a source and then starts it, in its turn (R4).
 func (x *mux) add(ctx context.Context, s Source, start func() error) error {
 	if err := x.take(ctx); err != nil {
 		return err
@@ -100,7 +100,7 @@ func (x *mux) add(ctx context.Context, s Source, start func() error) error {
 	return err
 }
 
-// unregister takes back register for a source that has delivered nothing.
+// unregister undoes register for a source that has delivered nothing.
 func (x *mux) unregister(name string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -133,15 +133,15 @@ func (x *mux) declare(ctx context.Context, source string) (bool, error) {
 	return x.see(ctx, source, nil)
 }
 
-// close makes a source that ended without a word count as seen. It wants what it wanted
-// before, which is not known here: it stays undecided (IN9). It reports whether the source
-// was unseen.
+// close makes a source that ended without a delivery count as seen. It still wants the pods
+// that it wanted before, which are not known here, so it stays undecided (IN9). It reports
+// whether the source was unseen.
 func (x *mux) close(ctx context.Context, source string) (bool, error) {
 	return x.see(ctx, source, errClosedUnheard)
 }
 
-// see makes a source count as seen that has not delivered; undecided, if not nil, says why it
-// may want more than nothing.
+// see makes a source that has not delivered count as seen; undecided, if not nil, says why it
+// may want pods nevertheless.
 func (x *mux) see(ctx context.Context, source string, undecided error) (unseen bool, err error) {
 	if err := x.take(ctx); err != nil {
 		return false, err
@@ -160,8 +160,8 @@ func (x *mux) see(ctx context.Context, source string, undecided error) (unseen b
 	return true, nil
 }
 
-// deliver takes over the full set of one source. It blocks while other sources
-// deliver and while the queue is full; when ctx ends first nothing has changed.
+// deliver accepts the full set of one source. It blocks while other sources deliver
+// and while the queue is full; if ctx ends first, nothing has changed.
 func (x *mux) deliver(ctx context.Context, source string, pods []*v1.Pod) error {
 	var undecided error
 	if u := x.undecidedOf(source); u != nil {
@@ -214,9 +214,9 @@ func (x *mux) accept(ctx context.Context, src *wanted, pods []*v1.Pod, undecided
 	return c.reports, nil
 }
 
-// noteUndecided notes what a source says of the message with this number. That it is
-// undecided holds at once, before the loop can see the set. That it has decided
-// (decides) holds only when the loop knows the pods named since: see handled.
+// noteUndecided records what a source says about the message with this number. That it is
+// undecided takes effect at once, before the loop can see the set. That it has decided
+// (decides) takes effect once the loop knows the pods that were named since: see handled.
 func (x *mux) noteUndecided(source string, number uint64, undecided error) (decides bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -231,7 +231,7 @@ func (x *mux) noteUndecided(source string, number uint64, undecided error) (deci
 	return s.Undecided != nil
 }
 
-// handled notes that the loop has handled all of a message.
+// handled records that the loop has handled all of a message.
 func (x *mux) handled(b batch) {
 	if !b.decides {
 		return
@@ -267,7 +267,7 @@ func (x *mux) report(ctx context.Context, r report) {
 		r.refusal.name.namespace, r.refusal.name.name, r.refusal.uid, r.source, reason, r.refusal.by)
 }
 
-// consumed notes that the loop has handled a message with operations of these
+// consumed records that the loop has handled a message with operations of these
 // sources, and reports whether that made the last source ready (R1b).
 func (x *mux) consumed(sources []string) (nowReady bool) {
 	x.mu.Lock()

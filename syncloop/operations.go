@@ -91,12 +91,12 @@ func (l *Loop) handlePod(ctx context.Context, o op, pod *v1.Pod) {
 	}
 }
 
-// IsEvicted reports whether a status is that of a pod that was evicted.
+// IsEvicted reports whether a status is that of an evicted pod.
 func IsEvicted(s *v1.PodStatus) bool { return s.Phase == v1.PodFailed && s.Reason == "Evicted" }
 
 var errUnknownOperation = errors.New("no operation has this number")
 
-// change dispatches work for a pod that is known, if it may run.
+// change dispatches work for a known pod, if it may run.
 func (l *Loop) change(ctx context.Context, kind WorkKind, pod, mirror *v1.Pod) {
 	if !l.verdicts.withholds(pod.UID) {
 		l.submit(ctx, kind, pod, mirror)
@@ -109,7 +109,7 @@ func (l *Loop) remove(ctx context.Context, pod *v1.Pod) {
 	l.verdicts.forget(pod.UID)
 	switch {
 	case podinfo.Mirror(pod):
-		// The static pod runs on, without this mirror (MC5).
+		// The static pod keeps running, without this mirror (MC5).
 		if static := l.store.staticOf(pod); static != nil {
 			l.change(ctx, WorkUpdate, static, nil)
 		}
@@ -120,7 +120,7 @@ func (l *Loop) remove(ctx context.Context, pod *v1.Pod) {
 	}
 }
 
-// handleSyncs has the workers look at up to limit pods the runtime or others named.
+// handleSyncs dispatches syncs for up to limit pods that the runtime or others named.
 func (l *Loop) handleSyncs(ctx context.Context, limit int) int {
 	defer l.stamp(ctx, "event")()
 	l.fence.Lock()

@@ -10,10 +10,10 @@ import (
 	"github.com/podwright/podwright/internal/podinfo"
 )
 
-// A UID belongs to the source that had it first, until nothing is left of the pod: with it a
-// source would get at the verdicts, the records and the folder of another's pod (PS6). A change
-// of a pod is asked about like a new pod, as far as the pod alone matters: otherwise one that was
-// admitted could become one that is not (PS5).
+// A UID belongs to the source that had it first, until nothing is left of the pod: otherwise another
+// source could take over the pod's verdicts, records and folder (PS6). A change of a pod is judged
+// like a new pod, by the rules that concern the pod alone: otherwise an admitted pod could turn into
+// one that would be refused (PS5).
 
 // ownerOf returns the source that a UID belonged to before it was named in this process, "" if
 // none of the sources has it. One that is not there may be added yet, until every source has
@@ -109,8 +109,8 @@ func (d *desired) changed(c *change, known, said *v1.Pod) *v1.Pod {
 	return merge(known, rest)
 }
 
-// arrived returns a pod that is new to this process, as it may be: one that the process before
-// knew otherwise has changed.
+// arrived returns a pod that is new to this process as it may be. If an earlier process knew it
+// differently, it has changed.
 func (d *desired) arrived(c *change, pod *v1.Pod) *v1.Pod {
 	if d.owner == nil || podinfo.Mirror(pod) {
 		return pod
@@ -163,7 +163,7 @@ func (d *desired) lowered(c *change, pod *v1.Pod) *v1.Pod {
 	return lowered
 }
 
-// asKnown returns a pod as it was known.
+// asKnown returns a pod in its known form.
 func asKnown(known, pod *v1.Pod) *v1.Pod {
 	kept := pod.DeepCopy()
 	kept.Spec, kept.Labels = *known.Spec.DeepCopy(), known.Labels
@@ -180,7 +180,7 @@ func asKnown(known, pod *v1.Pod) *v1.Pod {
 	return kept
 }
 
-// refused reports a change that may not be.
+// refused reports a change that is not allowed.
 func (d *desired) refused(c *change, known, next *v1.Pod) bool {
 	if d.review == nil || podinfo.Mirror(next) || sameSpec(&known.Spec, &next.Spec) && equalAnnotations(known.Annotations, next.Annotations) {
 		return false

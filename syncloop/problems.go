@@ -10,16 +10,16 @@ import (
 	"github.com/podwright/podwright/internal/problem"
 )
 
-// ProblemReporter is an optional ability of a [Source]: to name what is wrong with single
-// pods that it cannot deliver, or delivers as they were.
+// ProblemReporter is an optional ability of a [Source]: to report what is wrong with single
+// pods that it cannot deliver, or only delivers in an earlier version.
 type ProblemReporter interface {
-	// Unreadable returns the problems of this moment. It must not block.
+	// Unreadable returns the current problems. It must not block.
 	Unreadable() []problem.Problem
 }
 
-// Problems returns what the loop waits for for too long: an iteration or a housekeeping
-// pass that does not end, sources that are silent, fail or cannot name their pods, and pods
-// without a verdict of their admission or at a gate that is shut.
+// Problems returns what the loop has waited for too long: an iteration or a housekeeping pass
+// that does not end, sources that are silent, fail or cannot name their pods, and pods without
+// an admission verdict or behind a closed gate.
 func (l *Loop) Problems() []problem.Problem {
 	now := l.options.Clock.Now()
 	out := l.stuck(now)
@@ -55,8 +55,8 @@ type reports struct {
 	last map[string]any
 }
 
-// ask calls a method of a source that must not block. One that panics, or blocks all the
-// same, harms no caller and is listed (IN6); until it answers, its last answer holds.
+// ask calls a method of a source that must not block. If it panics, or blocks nevertheless, no
+// caller is harmed and it is listed (IN6); until it answers, its last answer counts.
 func ask[T any](r *reports, name string, method func() T) (T, error) {
 	call := foreign.Call{Kind: problem.Function, Name: name, Patience: problem.FunctionLimit}
 	got, err := foreign.Quick(r.calls, call, nil, func() (T, error) { return method(), nil })
@@ -106,7 +106,7 @@ func (l *Loop) stuck(now time.Time) (out []problem.Problem) {
 	return out
 }
 
-// problems returns what is wrong with a source. Its pods stay as they are meanwhile.
+// problems returns what is wrong with a source. Meanwhile its pods stay as they are.
 func (s *SourceStatus) problems(now time.Time) (out []problem.Problem) {
 	p := problem.Problem{Kind: problem.Source, Severity: problem.Listed, Name: s.Name, Advice: "look at what the source reads; its pods stay as they are"}
 	if err := errors.Join(s.RunError, s.Health.LastError); err != nil {

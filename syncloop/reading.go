@@ -33,8 +33,8 @@ type reading struct {
 	conflict bool
 }
 
-// takeAll takes the pods over, those last that want the UID of another pod of the message. It
-// reports false if such another pod has lost its name: its UID is free then.
+// takeAll takes the pods over; pods that want the UID of another pod of the message come last. It
+// reports false if that other pod has lost its name: its UID is then free.
 func (m *reading) takeAll(pods []*v1.Pod, free map[types.UID]bool) bool {
 	var late []*v1.Pod
 	for _, p := range pods {

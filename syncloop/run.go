@@ -25,13 +25,13 @@ type schedule struct {
 	lastPass  time.Time
 	lastInput time.Time // of anything that a pass may have to follow
 	passing   bool
-	passAgain bool // triggered while a pass was going on
+	passAgain bool // triggered while a pass was under way
 }
 
 // Run runs the sources and the loop until ctx ends, or until every source is
 // closed and what they delivered is handled (B1). It returns when all goroutines
-// it started have ended: nil when the sources closed, ctx's cause otherwise. A source that
-// ignores the end of its context for 5 s is left alone, and logged.
+// it started have ended: nil when the sources closed, ctx's cause otherwise. If a source ignores
+// the end of its context for 5 s, Run logs it and no longer waits for it.
 // A second call returns an error. Pods are left as they are.
 func (l *Loop) Run(ctx context.Context) error {
 	if !l.started.CompareAndSwap(false, true) {
@@ -91,7 +91,7 @@ func (l *Loop) loop(ctx context.Context, wg *sync.WaitGroup) error {
 			l.due(ctx, wg, passed)
 			continue
 		}
-		// Once what is left is handled, that is all (B1).
+		// Once everything is handled, the loop is done (B1).
 		if l.sources.allEnded() && len(l.mux.queue) == 0 && l.held.empty() && l.verdicts.empty() {
 			return nil
 		}
@@ -129,7 +129,7 @@ func (l *Loop) turn(ctx context.Context) bool {
 	return true
 }
 
-// gather takes what has arrived, as far as there is room for it, and reports which
+// gather accepts what has arrived, as far as there is room for it, and reports which
 // lanes have something.
 func (l *Loop) gather(ctx context.Context) (waits [lanes]bool) {
 	for more := true; more && !l.pending.full(); {
@@ -151,7 +151,7 @@ func (l *Loop) gather(ctx context.Context) (waits [lanes]bool) {
 	return waits
 }
 
-// due does what its time has come for.
+// due does what is due by time.
 func (l *Loop) due(ctx context.Context, wg *sync.WaitGroup, passed chan<- time.Duration) {
 	l.retryHeld(ctx)
 	l.startPass(ctx, wg, passed)
@@ -180,7 +180,7 @@ func (l *Loop) arm() {
 	}
 }
 
-// retryHeld tries work that waits, if it is time.
+// retryHeld tries waiting work, if it is due.
 func (l *Loop) retryHeld(ctx context.Context) {
 	s := &l.schedule
 	if s.retryAt.IsZero() || l.options.Clock.Now().Before(s.retryAt) {
@@ -195,7 +195,7 @@ func (l *Loop) retryHeld(ctx context.Context) {
 	l.planRetry()
 }
 
-// retryNow makes work that waits due.
+// retryNow makes waiting work due.
 func (l *Loop) retryNow() {
 	l.stir(l.options.Clock.Now())
 	if s := &l.schedule; !s.retryAt.IsZero() || !l.verdicts.empty() {
@@ -203,7 +203,7 @@ func (l *Loop) retryNow() {
 	}
 }
 
-// planRetry sees to it that held work is tried again: after 100 ms, doubling up to
+// planRetry schedules the next attempt for held work: after 100 ms, doubling up to
 // 5 s while any is left.
 func (l *Loop) planRetry() {
 	s := &l.schedule

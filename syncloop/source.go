@@ -10,14 +10,14 @@ import (
 )
 
 // SourceAPI is the name of the source whose pods are not static: the adapter of an API
-// server. The user writes it, because this module contains no client of an API server. It
+// server. This module contains no API client, so the user writes it (module kube has one). It
 // is an ordinary [Source] with these duties (spec/syncloop.md 4.5):
 //
 //   - It lists and watches the pods of this node in all namespaces, beginning only
 //     when the node object is known, and delivers the full set after every event (A1,
 //     A2).
 //   - It keeps its set when the watch breaks: Run returns the error, the loop runs it
-//     again, and its next full list is the truth (A3). It never delivers part of a list.
+//     again, and its next full list counts (A3). It never delivers part of a list.
 //   - It delivers a pod under the UID the API gave it; a new UID under an old name is
 //     another pod (A4). The status it delivers is the API's. Mirror pods carry the
 //     annotation kubernetes.io/config.mirror.
@@ -26,21 +26,20 @@ const SourceAPI = podinfo.SourceAPI
 
 // Source delivers the pods that one origin desires.
 //
-// Run blocks until ctx ends, the source is closed for good (nil), or it fails. The loop ends
-// 5 s after ctx without a Run that goes on.
-// A source that is closed before its first delivery has not said that it wants no pods:
-// it is undecided for good, and what runs unknown is left alone.
-// A source that fails is run again after a back-off of 1 s, doubling up to 20 s;
-// meanwhile its pods stay as they are.
+// Run blocks until ctx ends, the source is closed for good (nil), or it fails. The loop
+// stops waiting for it 5 s after ctx has ended. A source that is closed before its first
+// delivery has not said that it wants no pods: it stays undecided, and unknown running pods
+// are left alone. A source that fails is run again after a back-off of 1 s, doubling up to
+// 20 s; meanwhile its pods stay as they are.
 //
-// deliver hands over the full set the source wants now. A pod missing from the
-// set is removed; nil or an empty set removes all of them (SRC3). deliver returns once
-// the difference is in the loop's queue, or with ctx's error, in which case nothing has
-// changed. It may block while the loop is slow. The source keeps its pods: deliver copies
-// them before it returns. deliver after Run has returned, or ctx has ended, is
-// an error; calls from several goroutines are serialised.
+// deliver hands over the full set that the source wants now. A pod that is missing from the
+// set is removed; nil or an empty set removes all of them (SRC3). deliver returns once the
+// difference is in the loop's queue, or with ctx's error, in which case nothing has changed.
+// It may block while the loop is slow. The pods still belong to the source: deliver copies
+// them before it returns. It is an error to call deliver after Run has returned or ctx has
+// ended; calls from several goroutines are serialized.
 type Source interface {
-	// Name identifies the source, in the annotation kubernetes.io/config.source too. It
+	// Name identifies the source, also in the annotation kubernetes.io/config.source. It
 	// never changes, is not empty and is unique within a loop.
 	Name() string
 	// Run delivers sets until ctx ends or the source is closed.
@@ -76,10 +75,10 @@ type HealthReporter interface {
 // Undecided is an optional ability of a [Source]: to report that a set may lack pods
 // the source wants, because it cannot name them yet.
 //
-// A source keeps the pods it can no longer read. One that has just started has nothing
-// to keep, and a pod it cannot name may be running already. While a source is undecided,
-// a pod that no set ever named may still be wanted, see [Loop.Undecided]; everything
-// except its removal goes on.
+// A source keeps the pods that it can no longer read. A source that has just started has
+// nothing to keep, and a pod that it cannot name may already be running. While a source is
+// undecided, a pod that no set ever named may still be wanted, see [Loop.Undecided];
+// everything except its removal continues.
 type Undecided interface {
 	// Undecided returns why the set delivered now may lack pods that are wanted,
 	// nil if it names them all. It is asked once per delivery, by deliver, and
@@ -99,8 +98,8 @@ type ObjectReferrer interface {
 type SourceHealth struct {
 	// LastSuccess is when the source was last read completely; zero if never.
 	LastSuccess time.Time
-	// LastError is why the newest attempt failed, nil if it did not. Problems
-	// of single pods that leave the others unharmed do not count here.
+	// LastError is why the latest attempt failed, nil if it did not. Problems of
+	// single pods that do not affect others do not count here.
 	LastError error
 	// LastErrorAt is when LastError was seen.
 	LastErrorAt time.Time
@@ -118,26 +117,26 @@ type SourceStatus struct {
 	// Declared: seen only because the operator's deadline for it has passed; it has
 	// delivered nothing (R5).
 	Declared bool
-	// Closed: Run returned nil, the source will deliver nothing more.
+	// Closed: Run has returned nil, and the source will deliver nothing more.
 	Closed bool
-	// Pods is the number of pods the source wants, those that lost to another
-	// source included; Suppressed is how many lost.
+	// Pods is the number of pods that the source wants, including those that lost
+	// to another source; Suppressed is how many lost.
 	Pods, Suppressed int
 	// LastDelivery is when the source last delivered a set; zero if never.
 	LastDelivery time.Time
 	// Started is when the source was first run; zero: not yet.
 	Started time.Time
-	// RunError is why Run failed last, nil after the next delivery.
+	// RunError is why Run last failed, nil after the next delivery.
 	RunError error
-	// FailingSince is when Run failed first without a delivery since; it counts only while
+	// FailingSince is when Run first failed without a delivery since; it only counts while
 	// RunError is not nil.
 	FailingSince time.Time
 	// Undecided is why the source may want pods that it has not named, see the
 	// interface; nil from the moment the loop has handled a set that names all.
 	Undecided error
-	// UndecidedSince is when it began to be so; zero if it is not.
+	// UndecidedSince is when it became undecided; zero if it is not.
 	UndecidedSince time.Time
-	// Health as the source itself reports it; zero if it does not.
+	// Health as reported by the source; zero if it does not report it.
 	Health SourceHealth
 }
 

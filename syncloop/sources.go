@@ -35,7 +35,7 @@ type sources struct {
 	over bool // the loop has ended
 	open int  // sources whose goroutine runs
 
-	// news is readable after a source has ended or was added.
+	// news is readable after a source has ended or has been added.
 	news chan struct{}
 }
 
@@ -82,7 +82,7 @@ func (x *sources) stop() {
 	x.run, x.over = nil, true
 }
 
-// ended notes that the goroutine of a source has come to its end.
+// ended records that the goroutine of a source has ended.
 func (x *sources) ended() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -104,9 +104,9 @@ func (x *sources) tell() {
 	}
 }
 
-// AddSource adds a source, before or while the loop runs. Until it has been heard the
-// loop is not ready: nothing is removed (R4). It waits for deliveries under way;
-// ctx bounds that, not the source. Sources cannot be taken away; one that ends keeps its pods.
+// AddSource adds a source, before or while the loop runs. The loop is not ready until the
+// source has delivered: nothing is removed (R4). It waits for deliveries under way; ctx bounds
+// that wait, not the source. Sources cannot be removed; one that ends keeps its pods.
 //
 // The error says what is wrong with the source, or that the loop has ended.
 func (l *Loop) AddSource(ctx context.Context, s Source) error {
@@ -133,7 +133,7 @@ func (l *Loop) AddSource(ctx context.Context, s Source) error {
 	})
 }
 
-// awaitSource declares a source heard that stays silent for too long (R5).
+// awaitSource declares a source seen if it stays silent for too long (R5).
 func (l *Loop) awaitSource(ctx context.Context, s Source) {
 	if timing.Sleep(ctx, l.options.Clock, l.options.SourceDeadline) != nil {
 		return
@@ -194,8 +194,8 @@ func (l *Loop) runSource(ctx context.Context, source Source) {
 	}
 }
 
-// sourceClosed notes that a source will not deliver again. One that never delivered must
-// not keep the loop from being ready, nor does its silence end any pod (IN9).
+// sourceClosed records that a source will not deliver again. A source that never delivered
+// must not keep the loop from becoming ready, and its silence ends no pod (IN9).
 func (l *Loop) sourceClosed(ctx context.Context, name string) {
 	l.mux.update(name, func(s *SourceStatus) { s.Closed = true })
 	unheard, err := l.mux.close(ctx, name)
@@ -208,11 +208,11 @@ func (l *Loop) sourceClosed(ctx context.Context, name string) {
 	}
 }
 
-// errClosedUnheard is why a source is undecided that ended before its first delivery.
+// errClosedUnheard is why a source that ended before its first delivery is undecided.
 var errClosedUnheard = errors.New("the source was closed before it named its pods")
 
-// runOnce runs a source until it ends or ctx does. One that goes on all the same is left
-// alone: it delivers no more (IN6).
+// runOnce runs a source until it ends or ctx does. If the source then still runs, the loop no
+// longer waits for it, and it cannot deliver any more (IN6).
 func (l *Loop) runOnce(ctx context.Context, source Source, deliver func(run, own context.Context, pods []*v1.Pod) error) error {
 	call := foreign.Call{Kind: problem.Source, Name: "Run of the source " + source.Name()}
 	_, err := foreign.Ask(ctx, l.calls, call, foreign.Limits{}, func(ctx context.Context) (struct{}, error) {
@@ -241,5 +241,5 @@ func (l *Loop) leave() {
 	}
 }
 
-// errDeafSource is why a goroutine is lost.
+// errDeafSource says why a goroutine is lost.
 var errDeafSource = errors.New("a source has not returned although its context has ended")

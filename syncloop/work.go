@@ -8,15 +8,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// WorkKind says why a worker should look at a pod. The values are those of
+// WorkKind says why a worker should sync a pod. The values are those of
 // spec/podworkers.md 2.1.
 type WorkKind uint8
 
 // Kinds of work.
 const (
-	// WorkSync: something about the pod may have changed, its spec did not.
+	// WorkSync: something about the pod may have changed, but not its spec.
 	WorkSync WorkKind = iota
-	// WorkUpdate: the desired pod changed, or it is to be deleted gracefully.
+	// WorkUpdate: the desired pod changed, or should be deleted gracefully.
 	WorkUpdate
 	// WorkCreate: the pod is new to this process.
 	WorkCreate
@@ -43,16 +43,16 @@ func (k WorkKind) String() string {
 // Work is one request to a pod's worker.
 type Work struct {
 	Kind WorkKind
-	// Pod is the pod to look at, never nil and never a mirror pod. Read-only.
+	// Pod is the pod to sync, never nil and never a mirror pod. Read-only.
 	Pod *v1.Pod
 	// MirrorPod is the pod's mirror in the API, nil if there is none. Read-only.
 	MirrorPod *v1.Pod
-	// StartTime is when the loop learned of the reason, for latency metrics.
+	// StartTime is when the loop learned about the reason, for latency metrics.
 	StartTime time.Time
 }
 
 // Changes is a coalescing set of pods whose runtime state changed in a way that
-// asks for a sync. It is read by one loop.
+// requires a sync. One loop reads it.
 type Changes interface {
 	// Ready is readable while the set may be non-empty. It is the same channel
 	// on every call and is never closed.
@@ -63,13 +63,13 @@ type Changes interface {
 
 // Housekeeper cleans up what no source desires.
 type Housekeeper interface {
-	// Housekeep makes one pass. The loop calls it from a goroutine of its own,
+	// Housekeep makes one pass. The loop calls it from a separate goroutine,
 	// never twice at once (HK2), and only while all sources are ready (SG1).
 	//
-	// It may take long: only what it runs through fence holds up the loop. fence
-	// runs critical while no operation or event is being handled, so that
-	// critical sees the desired pods and the workers at one moment (B5). critical
-	// must be short and must not call fence again.
+	// It may take long: only what it runs through fence delays the loop. fence runs
+	// critical while no operation or event is being handled, so that critical sees
+	// the desired pods and the workers at one moment (B5). critical must be short
+	// and must not call fence again.
 	//
 	// rest is how long the loop may leave out further passes while nothing happens, which is
 	// longer than [Options.HousekeepingPeriod] only if the pass found nothing that a later pass
