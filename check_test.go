@@ -88,14 +88,14 @@ func hasField(t reflect.Type, path string) bool {
 	return ok && (!nested || hasField(field.Type, rest))
 }
 
-// An option that the engine sets is refused with the name of the field to use.
+// New refuses an option that the engine sets, and names the field to use.
 func TestEngineOptionsAreRefused(t *testing.T) {
 	for _, empty := range (&Config{}).engineFields() {
 		for name, instead := range empty.Engine {
 			var c Config
 			field := reflect.ValueOf(&c).Elem().FieldByName(empty.Group).FieldByName(name)
 			if !setAnything(field) {
-				continue // an interface of several methods: the check is the same
+				continue // an interface with several methods; New checks it in the same way
 			}
 			want := empty.Group + "." + name + " is set by the engine: "
 			if instead != "" {
@@ -143,7 +143,7 @@ func minimalEngine(t *testing.T) *Engine {
 	return e
 }
 
-// New reports what is wrong with the fields of Config and what each part finds, together.
+// New reports the problems of Config's own fields together with those that each part finds.
 func TestNewReportsProblemsOfAllParts(t *testing.T) {
 	rt := fake.New(fake.Options{})
 	channel := source.NewChannel(source.ChannelOptions{NodeName: "n1"})
@@ -169,7 +169,7 @@ func TestNewReportsProblemsOfAllParts(t *testing.T) {
 // RD1: a RootDir that other users can change is refused before anything in it is used.
 func TestNewRefusesARootDirOpenToOthers(t *testing.T) {
 	open := t.TempDir()
-	for _, dir := range []string{filepath.Dir(open), open} { // t.TempDir closes the first to all others
+	for _, dir := range []string{filepath.Dir(open), open} { // t.TempDir gives no other user access to the first
 		if err := os.Chmod(dir, 0o777); err != nil {
 			t.Fatal(err)
 		}
@@ -184,9 +184,9 @@ func TestNewRefusesARootDirOpenToOthers(t *testing.T) {
 	}
 }
 
-// Only an engine that runs is read by the meters of the user: neither one that was
-// refused, whatever found the problem, nor one that is not started. The user may try again
-// with the same meters.
+// The user's meters read only a running engine. They read neither an engine that New refused,
+// whichever part found the problem, nor one that has not started. The user may try again with the
+// same meters.
 func TestOnlyARunningEngineIsMeasured(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt, meter := fake.New(fake.Options{}), &instrumenttest.Meter{}
@@ -242,8 +242,8 @@ type oneMeter struct {
 
 func (o oneMeter) Meter(string, ...metric.MeterOption) metric.Meter { return o.meter }
 
-// TestPolicyOfNoSource (PS4): a policy whose name is misspelt would leave its source with another
-// one, or with none.
+// TestPolicyOfNoSource (PS4): a misspelt name would leave the source with another policy, or with
+// none.
 func TestPolicyOfNoSource(t *testing.T) {
 	rt := fake.New(fake.Options{})
 	config := Config{

@@ -67,7 +67,7 @@ func Example() {
 	// ended: <nil>
 }
 
-// launch runs an engine with one pod, and returns once that runs. stop ends the engine.
+// launch runs an engine with one pod and returns once the pod runs. stop ends the engine.
 func launch(rt *fake.Runtime, pod *v1.Pod) (engine *podwright.Engine, stop func()) {
 	root, err := os.MkdirTemp("", "example-")
 	if err != nil {
@@ -106,7 +106,7 @@ func web() *v1.Pod {
 	}
 }
 
-// An operator has a pod leave its node, and a program watches how it ends.
+// An operator evicts a pod from its node, and a program watches how it ends.
 func ExampleEngine_EvictPod() {
 	engine, stop := launch(fake.New(fake.Options{}), web())
 	defer stop()
@@ -141,12 +141,12 @@ func ExampleEngine_Watch() {
 		default:
 			fmt.Println(change.Name, change.Status.Phase)
 		}
-		break // an agent goes on
+		break // a real agent would go on
 	}
 	// Output: web Running
 }
 
-// A runtime with a server for streams says where it runs the command.
+// A runtime with a streaming server returns the URL at which it runs the command.
 func ExampleEngine_Exec() {
 	engine, stop := launch(fake.New(fake.Options{StreamURL: "http://127.0.0.1:1234"}), web())
 	defer stop()

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Every component of an engine has a name of its own, and the records outlive all others:
-// they start first and stop last.
+// Every component of an engine has its own name. The records outlive all other components: they
+// start first and stop last.
 func TestComponentsOfAnEngine(t *testing.T) {
 	list := minimalEngine(t).components()
 	var names []string

@@ -17,8 +17,8 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// instantViews is a status source that always has a fresh view, as a runtime
-// that answers at once would give.
+// instantViews is a status source that always has a fresh view, like that of a runtime that answers
+// at once.
 type instantViews struct {
 	runtime.Sequence
 	fresh *runtime.PodStatus

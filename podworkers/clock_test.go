@@ -9,8 +9,8 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
-// steppedClock is a fake clock that tells which timers were set, so that a test
-// outside of a bubble can wait for them.
+// steppedClock is a fake clock that reports which timers are set, so that a test outside a bubble
+// can wait for them.
 type steppedClock struct {
 	*clocktesting.FakeClock
 	resets chan time.Duration
@@ -34,13 +34,13 @@ func (t *steppedTimer) Reset(d time.Duration) bool {
 	return t.Timer.Reset(d)
 }
 
-// awaitTimer waits until a timer was set to d or less.
+// awaitTimer waits until a timer is set to d or less.
 func (c *steppedClock) awaitTimer(d time.Duration) {
-	for <-c.resets > d { //nolint:revive // waiting is all there is to do
+	for <-c.resets > d { //nolint:revive // the loop only waits
 	}
 }
 
-// waitFor waits until the line was written.
+// waitFor waits until the log contains the line.
 func (l *log) waitFor(t *testing.T, line string) {
 	t.Helper()
 	deadline, _ := t.Deadline()

@@ -25,7 +25,7 @@ func TestRuntimeOnlyPodNeedsNoView(t *testing.T) {
 	})
 }
 
-// V6, L6: when the view is asked to look again.
+// V6, L6: when the workers ask the status source to refresh a view.
 func TestViewIsRefreshedAfterCallsThatActed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		views := newFakeViews()
@@ -57,8 +57,8 @@ func TestViewIsRefreshedAfterCallsThatActed(t *testing.T) {
 	})
 }
 
-// N3: pods of the API may share a full name; N5: a blocked static pod delays
-// no other one and could have running containers.
+// N3: pods of the API may share a full name. N5: a blocked static pod delays no other pod, and may
+// still have running containers.
 func TestOnlyStaticPodsExcludeEachOtherByName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l log
@@ -118,8 +118,8 @@ func TestUpdatesTellTheirOutcome(t *testing.T) {
 	})
 }
 
-// P5: an error that the syncer returns makes no event. P7: the syncer gets the
-// caller's pods as they are.
+// P5: an error that the syncer returns causes no event. P7: the syncer gets the caller's pods as
+// they are.
 func TestSyncerErrorsMakeNoEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var events log
@@ -146,7 +146,7 @@ func TestSyncerErrorsMakeNoEvent(t *testing.T) {
 	})
 }
 
-// S1, S2, S3, S5, S8: what SyncKnownPods says of each record.
+// S1, S2, S3, S5, S8: what SyncKnownPods reports about each record.
 func TestSyncKnownPodsTellsEveryRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := podworkers.New(podworkers.PodSyncerFuncs{

@@ -42,7 +42,7 @@ func (printer) SyncTerminatedPod(_ context.Context, pod *v1.Pod, _ *runtime.PodS
 	return nil
 }
 
-// start runs workers and returns how to end them.
+// start runs the workers and returns a function that ends them.
 func start(w *podworkers.Workers) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -109,8 +109,7 @@ func Example_eviction() {
 	// done true
 }
 
-// Two static pods with one full name: the second waits for the first to be
-// finished.
+// Two static pods with one full name: the second waits until the first has finished.
 func Example_staticPods() {
 	w := podworkers.New(printer{}, podworkers.Options{})
 	defer start(w)()
@@ -179,7 +178,7 @@ func Example_fakeClock() {
 	// no such image - next attempt in 5m0s
 }
 
-// ExampleWorkers_Explain shows what can be asked about a pod at any time.
+// ExampleWorkers_Explain shows what a program can learn about a pod at any time.
 func ExampleWorkers_Explain() {
 	w := podworkers.New(podworkers.PodSyncerFuncs{
 		Sync: func(ctx context.Context, _ podworkers.UpdateType, _, _ *v1.Pod, _ *runtime.PodStatus) (podworkers.SyncResult, error) {
@@ -203,7 +202,7 @@ func ExampleWorkers_Explain() {
 	// queued -> setup: round began
 }
 
-// wait polls; a real program would be told by its syncer.
+// wait polls; a real program would hear from its syncer.
 func wait(until func() bool) {
 	tick := time.NewTicker(100 * time.Microsecond)
 	defer tick.Stop()
@@ -212,7 +211,7 @@ func wait(until func() bool) {
 	}
 }
 
-// A program wakes a pod whose step waited for something of its own.
+// A program wakes a pod whose step waits for something that only the program knows about.
 func ExampleWorkers_Wake() {
 	steps := make(chan string)
 	ready := false

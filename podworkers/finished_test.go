@@ -13,7 +13,7 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// TestWaitFinishedReturnsAtTheEndOfTheTerminatedStep, not before and not later.
+// TestWaitFinishedReturnsAtTheEndOfTheTerminatedStep, neither sooner nor later.
 func TestWaitFinishedReturnsAtTheEndOfTheTerminatedStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := podworkers.New(podworkers.PodSyncerFuncs{
@@ -39,7 +39,7 @@ func TestWaitFinishedReturnsAtTheEndOfTheTerminatedStep(t *testing.T) {
 	})
 }
 
-// TestWaitFinishedReturnsForUnknownPods: also for one that is forgotten meanwhile.
+// TestWaitFinishedReturnsForUnknownPods: also for a pod that the workers forget during the wait.
 func TestWaitFinishedReturnsForUnknownPods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := podworkers.New(nil, podworkers.Options{})
@@ -63,7 +63,7 @@ func TestWaitFinishedReturnsForUnknownPods(t *testing.T) {
 	})
 }
 
-// TestWaitFinishedEndsWithItsContext and tells the cause.
+// TestWaitFinishedEndsWithItsContext and returns the cause.
 func TestWaitFinishedEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := podworkers.New(nil, podworkers.Options{})

@@ -34,8 +34,8 @@ func newStatic(uid types.UID, name string) *v1.Pod {
 	return pod
 }
 
-// run runs the workers until the test ends, or until the returned function is
-// called, which waits for the end.
+// run runs the workers until the test ends or the caller calls the returned function, which waits
+// for the end.
 func run(t *testing.T, w *podworkers.Workers) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -121,12 +121,12 @@ func untilCancelled(ctx context.Context) error {
 	return fmt.Errorf("gave up: %w", context.Cause(ctx))
 }
 
-// pass lets virtual time pass.
+// pass waits in virtual time.
 func pass(d time.Duration) { <-time.After(d) }
 
 var errTest = errors.New("broken")
 
-// fakeViews is a status source a test moves by hand.
+// fakeViews is a status source that a test controls.
 type fakeViews struct {
 	sequence runtime.Sequence
 
@@ -152,7 +152,7 @@ func (f *fakeViews) Refresh(types.UID) {
 	f.refreshes++
 }
 
-// last is the stamp of the last complete reading, asked how often another was asked for.
+// last returns the stamp of the last complete reading. asked counts the requests for another.
 func (f *fakeViews) last() runtime.Stamp {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 	"github.com/podwright/podwright/podworkers"
 )
 
-// TestRemovalHoldsItsUID (IN3): while something of a pod is removed its next life waits, takes
-// updates and says for what; every other pod goes on. The removal is asked to stop.
+// TestRemovalHoldsItsUID (IN3): while a removal from a pod is under way, the pod's next life waits,
+// says what for, and takes updates. Every other pod goes on. The workers ask the removal to stop.
 func TestRemovalHoldsItsUID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &log{}
@@ -54,7 +54,7 @@ func TestRemovalHoldsItsUID(t *testing.T) {
 		}
 		w.UpdatePod(podworkers.UpdateOptions{Type: podworkers.Update, Pod: newPod("a")})
 		release()
-		release() // has no effect on the other
+		release() // has no effect on the other removal
 		synctest.Wait()
 		if got := l.take(); slices.Contains(got, "setup a update") {
 			t.Errorf("one of two removals goes on: %v", got)
@@ -67,8 +67,8 @@ func TestRemovalHoldsItsUID(t *testing.T) {
 	})
 }
 
-// TestLifeUnderWayKeepsItsContent (IN3): nothing of a pod can be removed from its first update
-// until none of its containers runs or will.
+// TestLifeUnderWayKeepsItsContent (IN3): from the first update of a pod until none of its
+// containers runs or will run, nothing of the pod can be removed.
 func TestLifeUnderWayKeepsItsContent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := podworkers.New(nil, podworkers.Options{})
@@ -98,8 +98,8 @@ func TestLifeUnderWayKeepsItsContent(t *testing.T) {
 	})
 }
 
-// TestHeldPodStopsAndEnds (IN3): what has to stop does not wait for a removal that hangs, nor
-// does the end of the workers.
+// TestHeldPodStopsAndEnds (IN3): neither a pod that has to stop nor the end of the workers waits
+// for a removal that hangs.
 func TestHeldPodStopsAndEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &log{}

@@ -16,8 +16,8 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// Each case preserves a behaviour of the kubelet, v1.32 unless said otherwise, in
-// pkg/kubelet/pod_workers.go unless another file is named.
+// Each case preserves a behaviour of the kubelet: of v1.32 and in pkg/kubelet/pod_workers.go,
+// unless it names another version or file.
 var parity = []struct {
 	keeps string // function or issue
 	rule  string
@@ -185,8 +185,7 @@ func TestKubeletParity(t *testing.T) {
 	}
 }
 
-// Deliberate differences: what the kubelet does is told in why; what we do is
-// checked.
+// Deliberate differences: why says what the kubelet does, and the test checks what we do.
 var differences = []struct {
 	why  string
 	rule string

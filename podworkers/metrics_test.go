@@ -84,7 +84,7 @@ func TestMetricsHaveNamesLabelsAndValues(t *testing.T) {
 	})
 }
 
-// A meter that refuses is no reason to fail.
+// The workers run even if the meter refuses a metric.
 func TestRefusedMetricsDoNoHarm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l log

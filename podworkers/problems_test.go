@@ -35,8 +35,8 @@ func wantListed(t *testing.T, w *podworkers.Workers, uid, want string) {
 	}
 }
 
-// TestFailingStopIsAProblem (IN2): each attempt to stop a pod fails at once. No call hangs, yet
-// the pod waits for its end, and is listed once its grace and 20 s are over until it has ended.
+// TestFailingStopIsAProblem (IN2): each attempt to stop a pod fails at once. No call hangs, yet the
+// pod waits for its end: it is listed from 20 s after its grace until it has ended.
 func TestFailingStopIsAProblem(t *testing.T) {
 	for _, phase := range []string{"terminating", "terminated"} {
 		t.Run(phase, func(t *testing.T) {
@@ -78,8 +78,8 @@ func TestFailingStopIsAProblem(t *testing.T) {
 	}
 }
 
-// TestStopByItselfHasItsGrace (IN2): a pod whose setup found its end is stopped with the grace of
-// its spec, which is its to use.
+// TestStopByItselfHasItsGrace (IN2): a pod whose setup finds that it has to end stops with the
+// grace of its spec, and may use all of it.
 func TestStopByItselfHasItsGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := make(chan struct{})
@@ -104,7 +104,7 @@ func TestStopByItselfHasItsGrace(t *testing.T) {
 }
 
 // TestNameWaitsForTheFormersGrace (IN2, N1): a static pod whose name is taken is listed 20 s after
-// the time that the former pod may take to stop.
+// the grace of the former pod, which has the name, is over.
 func TestNameWaitsForTheFormersGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := make(chan struct{})
@@ -130,8 +130,8 @@ func TestNameWaitsForTheFormersGrace(t *testing.T) {
 	})
 }
 
-// TestHeldPodWaitsSinceItCame (IN2, IN3): a removal hangs for an hour before its pod comes back. The
-// pod has waited since then, not for the hour.
+// TestHeldPodWaitsSinceItCame (IN2, IN3): a removal hangs for an hour before its pod comes back. Its
+// wait counts from its return; the hour is not part of it.
 func TestHeldPodWaitsSinceItCame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := podworkers.New(nil, podworkers.Options{})
@@ -150,7 +150,7 @@ func TestHeldPodWaitsSinceItCame(t *testing.T) {
 }
 
 // TestEndlessGraceIsNoProblem (IN2): a manifest may ask for a grace of more seconds than a duration
-// holds. The pod has all the time there is: it is not listed, and no one who waits for it gives up.
+// holds. The pod may take any time to stop: it is not listed, and no call that waits for it gives up.
 func TestEndlessGraceIsNoProblem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := make(chan struct{})
@@ -181,9 +181,9 @@ func TestEndlessGraceIsNoProblem(t *testing.T) {
 	})
 }
 
-// TestRestartThatNeverComesIsAProblem (IN2, R2): a pod has finished and is wanted again, and housekeeping,
-// which begins the next life, does not run: a source may be silent. The pod is listed after a
-// minute, since it was wanted again, until its next life begins.
+// TestRestartThatNeverComesIsAProblem (IN2, R2): a finished pod is wanted again, but housekeeping, which
+// begins the next life, does not run: a source may be silent. The pod is listed from a minute after it was
+// wanted again until its next life begins.
 func TestRestartThatNeverComesIsAProblem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := podworkers.New(nil, podworkers.Options{})

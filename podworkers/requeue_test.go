@@ -17,7 +17,7 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// calls notes when each pod's SyncPod was called, and what answers it.
+// calls records when each pod's SyncPod is called; answer decides what the call returns.
 type calls struct {
 	mu     sync.Mutex
 	at     map[types.UID][]time.Duration
@@ -42,7 +42,7 @@ func (c *calls) of(uid types.UID) []time.Duration {
 	return slices.Clone(c.at[uid])
 }
 
-// TestRequeueAt: section 12: a step that succeeded may name the moment of the next one; that is no failure.
+// TestRequeueAt: section 12: a step that succeeds may name the moment of the next one, and does not count as a failure.
 func TestRequeueAt(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -84,8 +84,8 @@ func TestRequeueAt(t *testing.T) {
 	}
 }
 
-// TestRequeueEndsByItself: section 12: an update, a failure and the end of the pod come before the moment that was named, and a
-// failed step's result names none.
+// TestRequeueEndsByItself: section 12: an update, a failure and the end of the pod take precedence over the named moment, and
+// the result of a failed step names none.
 func TestRequeueEndsByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &calls{answer: func(_ types.UID, n int) (podworkers.SyncResult, error) {
@@ -115,8 +115,8 @@ func TestRequeueEndsByItself(t *testing.T) {
 	})
 }
 
-// TestWake: U14: 100 pods are woken, each many times at once, while they are idle, back off, and have a call that hangs. Each
-// gets one more look, soon, with the newest pod there is; nothing counts as a failure, and a pod that is gone gets none.
+// TestWake: U14: 100 pods are woken, each many times at once, while they are idle, back off or have a call that hangs. Each
+// soon gets another call with the newest pod; no wake counts as a failure, and a pod that is gone gets no call.
 func TestWake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -149,7 +149,7 @@ func TestWake(t *testing.T) {
 		}
 		pass(time.Millisecond)
 		for _, name := range names[2:] {
-			if n := len(c.of(types.UID("" + name))); n < 2 || n > 11 { // wakes that a call has overtaken ask for another
+			if n := len(c.of(types.UID("" + name))); n < 2 || n > 11 { // a wake that arrives after a call has begun asks for another
 				t.Errorf("%s: %d calls", name, n)
 			}
 			if e, _ := w.Explain(types.UID("" + name)); e.Failures != 0 || e.NextWakeUpReason != "resync" {
@@ -186,7 +186,7 @@ func TestWake(t *testing.T) {
 	})
 }
 
-// TestWakeReplacesNoUpdate: U14: an update that waits for the end of a call is what the woken pod gets.
+// TestWakeReplacesNoUpdate: U14: a woken pod gets the update that waits for the end of its call.
 func TestWakeReplacesNoUpdate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen []string

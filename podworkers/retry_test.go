@@ -77,7 +77,7 @@ type retryAt struct{ time.Time }
 func (r retryAt) Error() string      { return "wait" }
 func (r retryAt) RetryAt() time.Time { return r.Time }
 
-// Section 12: jitter adds up to half.
+// Section 12: jitter adds up to half of the period.
 func TestJitter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var at []time.Time

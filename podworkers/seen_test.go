@@ -11,9 +11,9 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// TestSeenViewNeedsNoOther: V9. A call whose syncer has read the pod after its last change is followed by the next
-// without another reading; one that has not, or that took it back, waits for a newer view, for which
-// the source is asked.
+// TestSeenViewNeedsNoOther: V9. If a call's syncer has read the pod after its last change, the next call needs no
+// other reading. If it has not, or took that back, the next call waits for a newer view, and the workers ask the
+// source for it.
 func TestSeenViewNeedsNoOther(t *testing.T) {
 	for name, test := range map[string]struct {
 		seen      func(ctx context.Context, views *fakeViews)

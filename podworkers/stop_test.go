@@ -99,7 +99,7 @@ func TestDetach(t *testing.T) {
 	})
 }
 
-// L9: after the drain limit everything is cancelled.
+// L9: after the drain limit the workers cancel every call.
 func TestDrainTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l log
@@ -113,7 +113,7 @@ func TestDrainTimeout(t *testing.T) {
 	})
 }
 
-// L9: now cancels every call, waits for views included.
+// L9: the mode Now cancels every call, including waits for views.
 func TestStopNow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l log
@@ -130,7 +130,7 @@ func TestStopNow(t *testing.T) {
 	})
 }
 
-// L9, edge case 33: terminate goes through all phases of all pods.
+// L9, edge case 33: the mode Terminate takes every pod through all its phases.
 func TestTerminate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l log
@@ -170,7 +170,7 @@ func TestTerminate(t *testing.T) {
 	})
 }
 
-// L9: terminate gives up with its context, and says so.
+// L9: Terminate gives up when its context ends, and returns that error.
 func TestTerminateLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l log

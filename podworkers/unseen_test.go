@@ -34,8 +34,8 @@ func (j journalFunc) Record(ctx context.Context, uid types.UID, f podworkers.Fac
 	return j(ctx, uid, f)
 }
 
-// V8: a pod that has to stop and gets no view for 10 s is told to stop without one: again if that
-// failed or its grace gets shorter, and no more often. Its terminating call waits for the view.
+// V8: a pod that has to stop and gets no view for 10 s is told to stop without one. It is told
+// again only if that failed or its grace gets shorter. Its terminating call waits for the view.
 func TestUnseenPodIsToldToStop(t *testing.T) {
 	for name, view := range map[string]error{"no view": nil, "views fail": errors.New("broken")} {
 		t.Run(name, func(t *testing.T) {

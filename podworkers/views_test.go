@@ -27,7 +27,7 @@ func TestEndedBefore(t *testing.T) {
 		views := newFakeViews()
 		w := podworkers.New(logging(&l), podworkers.Options{Views: peekViews{views}})
 		run(t, w)
-		// Before the first reading it is not taken for terminated.
+		// Before the first reading it does not count as terminated.
 		w.UpdatePod(create(ended("early")))
 		expect(t, &l)
 		if w.IsPodKnownTerminated("early") {
@@ -42,7 +42,7 @@ func TestEndedBefore(t *testing.T) {
 			synctest.Wait()
 		}
 		expect(t, &l, "terminating running 30", "terminated dead", "terminated gone")
-		// A ready sandbox alone keeps it from being terminated, too.
+		// A ready sandbox alone also keeps it from counting as terminated.
 		views.mu.Lock()
 		views.statuses["sandbox"] = &runtime.PodStatus{Sandboxes: []*runtime.SandboxStatus{{State: runtime.Running}}}
 		views.mu.Unlock()
@@ -138,14 +138,14 @@ func (badSource) Refresh(types.UID)    {}
 func (badSource) GetNewerThan(_ context.Context, uid types.UID, _ runtime.Stamp) (*runtime.PodStatus, error) {
 	switch uid {
 	case "nil":
-		return nil, nil //nolint:nilnil // that is what is bad
+		return nil, nil //nolint:nilnil // the bad answer
 	case "panic":
 		panic("boom")
 	}
 	return &runtime.PodStatus{}, nil
 }
 
-// journal writes down what it is given.
+// journal logs the facts that it gets.
 type journal struct {
 	*log
 	mu  sync.Mutex
@@ -220,8 +220,8 @@ func TestJournalFailsAtTheEnd(t *testing.T) {
 	})
 }
 
-// TestDecisionOfASetupIsRecorded: IN8: what a setup call decided over its pod is in the facts
-// that are durable before the next call, and has the statuses of the end say so.
+// TestDecisionOfASetupIsRecorded: IN8: the facts that are durable before the next call contain what
+// a setup call decided about its pod, and the statuses of its end say so.
 func TestDecisionOfASetupIsRecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l log
@@ -252,7 +252,7 @@ func TestDecisionOfASetupIsRecorded(t *testing.T) {
 	})
 }
 
-// amends is a journal that shows what it is given.
+// amends makes a function a journal.
 type amends func(f podworkers.Facts)
 
 func (a amends) Record(_ context.Context, _ types.UID, f podworkers.Facts) error {

@@ -30,7 +30,7 @@ func expect(t *testing.T, l *log, want ...string) {
 	}
 }
 
-// A life from creation to forgetting, with every completion and predicate told.
+// A life from creation to forgetting, with the results of the calls along the way.
 func TestLifeFromCreationToForgetting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l log
@@ -118,7 +118,7 @@ func TestHungCallsDelayNoOtherPod(t *testing.T) {
 	})
 }
 
-// L4: calls that hang are beside each other also on a clock that stands still.
+// L4: hanging calls run side by side even if the clock stands still.
 func TestHungCallsAskNoClock(t *testing.T) {
 	var hung atomic.Int32
 	all := make(chan struct{})
@@ -213,7 +213,7 @@ func TestCancelCauses(t *testing.T) {
 	})
 }
 
-// V1, V5, edge case 25: waiting for a view obeys the context and delays no other pod.
+// V1, V5, edge case 25: a wait for a view obeys the context and delays no other pod.
 func TestViewWait(t *testing.T) {
 	for name, peek := range map[string]bool{"plain source": false, "source that peeks": true} {
 		t.Run(name, func(t *testing.T) {
@@ -303,7 +303,7 @@ func TestViewError(t *testing.T) {
 	})
 }
 
-// L8, edge case 29: a panic or Goexit harms one pod, is told rarely, and retried.
+// L8, edge case 29: a panic or Goexit harms one pod, is reported rarely, and is retried.
 func TestPanic(t *testing.T) {
 	for name, breakdown := range map[string]func(){"panic": func() { panic("boom") }, "Goexit": goruntime.Goexit} {
 		t.Run(name, func(t *testing.T) {
@@ -339,7 +339,7 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// Bad input has the outcome the rules state.
+// Bad input has the outcome that the rules state.
 func TestBadInputHasItsOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l log

@@ -57,9 +57,9 @@ func (j *judge) failing(f func() error) {
 	j.fail = f
 }
 
-// TestAdmissionOrder: AD1, AD2, SI5, edge case 18. Pods of one batch are asked about
-// oldest first, those admitted before a restart before all; later ones do not count.
-// A refused pod is never dispatched but to be killed.
+// TestAdmissionOrder: AD1, AD2, SI5, edge case 18. The loop asks about the pods of a batch oldest
+// first, but first of all about those admitted before a restart. Pods later in this order do not
+// count. A refused pod is dispatched only to be killed.
 func TestAdmissionOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, l, j := newScripted("file"), &log{}, &judge{room: 2, known: map[types.UID]bool{"c": true}}
@@ -90,8 +90,8 @@ func TestAdmissionOrder(t *testing.T) {
 	})
 }
 
-// TestReadmittedPodIsJudgedAsANewOne: IN14. A refused pod is asked about again when that is
-// wanted, refused again or dispatched at once; one that no source wants is not asked about.
+// TestReadmittedPodIsJudgedAsANewOne: IN14. On request the loop asks about a refused pod again, and the
+// pod is refused again or dispatched at once. The loop does not ask about a pod that no source wants.
 func TestReadmittedPodIsJudgedAsANewOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, l, j := newScripted("file"), &log{}, &judge{room: 1}
@@ -117,8 +117,8 @@ func TestReadmittedPodIsJudgedAsANewOne(t *testing.T) {
 	})
 }
 
-// TestAdmissionWaits: B9, SI9. Without a verdict, after an error or a panic, new pods
-// wait in order, and no others.
+// TestAdmissionWaits: B9, SI9. Without a verdict, after an error or a panic, only new pods wait, in
+// order.
 func TestAdmissionWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, other, l, j := newScripted("file"), newScripted("other"), &log{}, &judge{room: 9}
@@ -164,8 +164,8 @@ func TestRemovedWhileWaiting(t *testing.T) {
 	})
 }
 
-// TestObservedAndEvicted: section 10, RECONCILE. What the API says is passed on, and
-// that it says a pod was evicted too.
+// TestObservedAndEvicted: section 10, RECONCILE. The loop passes on what the API says about a pod,
+// including that it was evicted.
 func TestObservedAndEvicted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, l := newScripted("api"), &log{}
@@ -190,8 +190,8 @@ type behind struct{}
 func (behind) Error() string { return "another pod comes first" }
 func (behind) Behind() bool  { return true }
 
-// TestPodsBehindAreNotJudged: IN6. While an Admission decides on one pod after the other, those that came later are
-// not asked about each time, and are judged in the order they came once it goes on.
+// TestPodsBehindAreNotJudged: IN6. While an Admission decides on one pod after the other, the loop does not ask
+// about later pods each time. Once the Admission goes on, it judges them in the order in which they came.
 func TestPodsBehindAreNotJudged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, l, j := newScripted("api"), &log{}, &judge{room: 100}
@@ -215,14 +215,14 @@ func TestPodsBehindAreNotJudged(t *testing.T) {
 	})
 }
 
-// inLine is an error of a pod that waits in a line.
+// inLine is the error for a pod that waits in a line.
 type inLine string
 
 func (e inLine) Error() string { return "waits in line " + string(e) }
 func (e inLine) Line() string  { return string(e) }
 
-// TestLineIsAskedFromItsHead: IN6. Of pods that wait in one line only the first is asked again, until
-// it has its verdict; others do not wait for them.
+// TestLineIsAskedFromItsHead: IN6. The loop asks again only about the first pod of a line, until that
+// has its verdict. Pods outside the line do not wait for it.
 func TestLineIsAskedFromItsHead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, l := newScripted("file"), &log{}
@@ -263,7 +263,7 @@ func TestLineIsAskedFromItsHead(t *testing.T) {
 	})
 }
 
-// admitFunc is an admission that is a function.
+// admitFunc makes a function an Admission.
 type admitFunc func(pod *v1.Pod) (bool, error)
 
 func (f admitFunc) Admit(_ context.Context, pod *v1.Pod, _ iter.Seq[*v1.Pod]) (bool, error) {

@@ -14,7 +14,7 @@ import (
 // deafSource ignores the end of its context until it is released.
 type deafSource struct {
 	release chan struct{}
-	// late is what its delivery after that says.
+	// late gets the result of its delivery after that.
 	late chan error
 }
 
@@ -29,8 +29,8 @@ func (s deafSource) Run(_ context.Context, deliver func(context.Context, []*v1.P
 	return nil
 }
 
-// TestDeafSourceDoesNotHoldTheEnd: IN6. A loop ends 5 s after its context without a source that goes on, says
-// which one, and takes nothing from it any more. One that returns in time is waited for.
+// TestDeafSourceDoesNotHoldTheEnd: IN6. A loop ends 5 s after its context even if a source goes on. It says
+// which one, and takes nothing more from it. It waits for a source that returns in time.
 func TestDeafSourceDoesNotHoldTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lines strings.Builder

@@ -16,7 +16,7 @@ import (
 	"github.com/podwright/podwright/internal/podinfo"
 )
 
-// differ drives desired as the mux does, without queue and goroutines.
+// differ drives desired as the mux does, without a queue or goroutines.
 type differ struct {
 	desired *desired
 	now     time.Time
@@ -226,9 +226,9 @@ func TestDuplicateInOneMessage(t *testing.T) { // M4, edge 7
 	}
 }
 
-// TestPrecedence: of equal names in two sources the higher precedence wins in any order of
-// arrival, of equal UIDs the one that came first; and the loser takes over when the winner goes
-// (M4, PS6, edge 8).
+// TestPrecedence: if two sources use one name, the source with the higher precedence wins, in any
+// order of arrival; if they use one UID, the first one wins. The loser takes over when the winner
+// goes (M4, PS6, edge 8).
 func TestPrecedence(t *testing.T) {
 	sources := func() *differ {
 		return newDiffer(&wanted{name: "api", precedence: PrecedenceAPI}, &wanted{name: "chan", precedence: PrecedenceInProcess},
@@ -355,8 +355,8 @@ type model struct {
 	wanted map[string][]*v1.Pod
 }
 
-// hear takes a message: of two pods of one name or UID the first counts, but for a UID the one
-// that the source named before.
+// hear takes a message. If two pods have one name or UID, the first counts; but if the source named
+// one of the pods with a UID before, that one does.
 func (m *model) hear(source string, pods []*v1.Pod) {
 	named := map[types.UID]string{}
 	for _, p := range m.wanted[source] {
@@ -376,7 +376,7 @@ func (m *model) hear(source string, pods []*v1.Pod) {
 		}
 		for _, p := range second {
 			if !slices.ContainsFunc(m.wanted[source], func(o *v1.Pod) bool { return o.UID == p.UID }) {
-				delete(named, p.UID) // its owner has lost its name
+				delete(named, p.UID) // the pod that had the UID has lost its name
 				again = true
 			}
 		}
@@ -414,13 +414,13 @@ func (m *model) apply(t *rapid.T, operations []operation) {
 	}
 }
 
-// check compares the replayed pods with an independent reading of M4 and PS6. before is who had
-// which UID.
+// check compares the replayed pods with an independent reading of M4 and PS6. before says which
+// source had each UID.
 func (m *model) check(t *rapid.T, before map[types.UID]string) {
 	want := m.winners(before)
 	for again := true; again; {
 		again = false
-		for uid, source := range before { // who lost the name, or the wish, for it has it no longer
+		for uid, source := range before { // a source that lost the name, or no longer wants the pod, loses the UID
 			if w, ok := want[uid]; !ok || w.source != source {
 				delete(before, uid)
 				again = true

@@ -47,8 +47,8 @@ func TestRefusalIsAnEvent(t *testing.T) { // M4, edge 7
 	})
 }
 
-// TestPrecedenceIsTold: a pod that loses its name to one of another source is stopped,
-// and told of as its own source's, whichever of the two has delivered.
+// TestPrecedenceIsTold: a pod that loses its name to a pod of another source is stopped. The event
+// and the count name its own source, whichever of the two delivered.
 func TestPrecedenceIsTold(t *testing.T) { // M4, edge 8
 	synctest.Test(t, func(t *testing.T) {
 		api, file, l, m := newScripted("api"), newScripted("file"), &log{}, &instrumenttest.Meter{}
@@ -93,8 +93,8 @@ func TestPrecedenceIsTold(t *testing.T) { // M4, edge 8
 	})
 }
 
-// TestSuccessor: a new UID under an old name finds the name free and the mirror its own,
-// also if changes of the old pod still wait, so that its removal cannot overtake them.
+// TestSuccessor: a pod with a new UID under an old name gets the name and the mirror, even if
+// changes of the old pod still wait and its removal cannot overtake them.
 func TestSuccessor(t *testing.T) { // PM8, M7, SI10, edge 3, edge 4
 	synctest.Test(t, func(t *testing.T) {
 		file, api, l := newScripted("file"), newScripted("api"), &log{}
@@ -130,8 +130,8 @@ func TestSuccessor(t *testing.T) { // PM8, M7, SI10, edge 3, edge 4
 	})
 }
 
-// TestUnknownOperation: what the loop does not understand it leaves alone; it goes on,
-// and the source counts as heard.
+// TestUnknownOperation: the loop ignores an operation that it does not know and goes on, and the
+// source counts as heard.
 func TestUnknownOperation(t *testing.T) { // L4, edge 32
 	synctest.Test(t, func(t *testing.T) {
 		source, l, logged := newScripted("file"), &log{}, []string{}

@@ -11,7 +11,7 @@ import (
 	"github.com/podwright/podwright/syncloop"
 )
 
-// script is a source that wants one set of pods after the other.
+// script is a source that wants one set of pods after another.
 type script [][]string
 
 func (s script) Name() string { return "script" }

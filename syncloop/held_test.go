@@ -9,8 +9,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// TestEnqueue: work that waits is latest-value. Of one pod at most a kill and the
-// setup after it are kept, so what waits is bounded by the number of pods (B2).
+// TestEnqueue: newer work of a pod replaces older work that waits. The loop keeps at most a kill
+// and the setup after it, so the number of pods bounds the work that waits (B2).
 func TestEnqueue(t *testing.T) {
 	tests := []struct{ arrives, want string }{
 		{"create", "create/0"},
@@ -54,7 +54,7 @@ func TestEnqueue(t *testing.T) {
 	}
 }
 
-// TestIsSetup: what ends is never held back (B2).
+// TestIsSetup: work that ends a pod is never held back (B2).
 func TestIsSetup(t *testing.T) {
 	for name, test := range map[string]struct {
 		work Work

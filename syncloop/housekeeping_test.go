@@ -40,7 +40,7 @@ func (p *passes) Housekeep(ctx context.Context, fence func(func())) (time.Durati
 	return p.rest, nil
 }
 
-// from makes begin the moment that passes are relative to.
+// from makes later passes relative to begin.
 func (p *passes) from(begin time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

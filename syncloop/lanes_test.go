@@ -12,8 +12,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestTurns: B3, L3. The most urgent lane has its turn, but none waits while more than
-// 100 pods of others are handled, give or take the turn under way.
+// TestTurns: B3, L3. The most urgent lane goes first, but no lane waits for more than 100 pods of
+// the others, give or take the turn under way.
 func TestTurns(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var x turns
@@ -56,15 +56,15 @@ func TestTurns(t *testing.T) {
 	})
 }
 
-// TestUrgentFirst: B3, SI10. What goes overtakes what comes, and what comes overtakes
-// a look at what is there; operations of one pod keep their order.
+// TestUrgentFirst: B3, SI10. Work that ends pods overtakes work that creates them, which overtakes
+// syncs of existing pods. The operations of one pod keep their order.
 func TestUrgentFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, l, events := newScripted("file"), &log{}, newEventSet()
 		first := true
 		begun, release := make(chan struct{}), make(chan struct{})
 		l.on(func(Work) {
-			if first { // the loop is busy while all this happens
+			if first { // the loop is busy while the rest arrives
 				first = false
 				close(begun)
 				<-release
@@ -79,13 +79,13 @@ func TestUrgentFirst(t *testing.T) {
 		events.add("dying")
 		synctest.Wait()
 		close(release)
-		// "brief" was still to come when its removal arrived, so that waits for it.
+		// The addition of "brief" still waited when its removal arrived, so the removal waits for it.
 		l.want(t, "in order of urgency", "create dying", "create old", "kill old", "update dying", "create brief", "create new", "kill brief", "sync dying")
 	})
 }
 
-// TestUrgentOvertakes: B3, B11. A removal does not wait for a burst of additions, nor
-// do events forever.
+// TestUrgentOvertakes: B3, B11. A removal does not wait for a burst of additions, and events do not
+// wait forever.
 func TestUrgentOvertakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		burst, other, l, events := newScripted("file"), newScripted("other"), &log{}, newEventSet()
@@ -127,8 +127,8 @@ func TestUrgentOvertakes(t *testing.T) {
 	})
 }
 
-// TestSourceAddedLater: R4, M3. A source added while the loop runs makes it un-ready
-// until that source was heard; removals wait meanwhile.
+// TestSourceAddedLater: R4, M3. A source added to a running loop makes it un-ready until the loop
+// has heard that source. Removals wait meanwhile.
 func TestSourceAddedLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first, second, l := newScripted("first"), newScripted("second"), &log{}

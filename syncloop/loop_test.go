@@ -116,7 +116,7 @@ func (l *log) take() []string {
 	return slices.Clone(lines)
 }
 
-// want waits until everybody waits, and compares what happened.
+// want waits until all goroutines wait, and compares what happened.
 func (l *log) want(t *testing.T, what string, lines ...string) {
 	t.Helper()
 	synctest.Wait()
@@ -154,7 +154,7 @@ func (e *eventSet) add(uids ...types.UID) {
 	}
 }
 
-// pass lets virtual time pass.
+// pass waits in virtual time.
 func pass(d time.Duration) { <-time.After(d) }
 
 // run starts a loop in a bubble and returns it with a function that stops it and
@@ -506,8 +506,8 @@ func TestRunEnds(t *testing.T) { // B1, L4, P3
 	})
 }
 
-// TestDeliveryEndsWithTheLoop: a source that delivers under a context of its own
-// cannot keep Run from returning.
+// TestDeliveryEndsWithTheLoop: a source that delivers under its own context cannot keep Run from
+// returning.
 func TestDeliveryEndsWithTheLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, l := newScripted("file"), &log{}

@@ -24,8 +24,8 @@ func review(_, p *v1.Pod) error {
 
 func labelled(p *v1.Pod) { p.Labels = map[string]string{"new": "yes"} }
 
-// TestRefusedChangeIsNotMade (PS5): a pod whose change is refused stays as it is, with one report
-// per change, until its source says something else; what is not the pod's own is taken over.
+// TestRefusedChangeIsNotMade (PS5): a pod whose change is refused stays as it is, with one report per change, until
+// its source says something different. Its deletion and its status still change, because they are not the pod's own.
 func TestRefusedChangeIsNotMade(t *testing.T) {
 	d := oneSource()
 	d.desired.review = review
@@ -47,7 +47,7 @@ func TestRefusedChangeIsNotMade(t *testing.T) {
 	}
 }
 
-// TestMirrorPodIsNotReviewed (PS5): it shows what a static pod is, and runs nothing itself.
+// TestMirrorPodIsNotReviewed (PS5): a mirror pod shows a static pod and runs nothing itself.
 func TestMirrorPodIsNotReviewed(t *testing.T) {
 	d, mirrorOf := oneSource(), annotated(podinfo.AnnotationMirror, "hash")
 	d.desired.review = review
@@ -60,8 +60,8 @@ func TestMirrorPodIsNotReviewed(t *testing.T) {
 	}
 }
 
-// TestChangeWhileDownIsReviewed (PS5): a pod that was changed while no process ran comes as it was,
-// unless the change may be.
+// TestChangeWhileDownIsReviewed (PS5): a pod that was changed while no process ran stays as it was,
+// unless the change is allowed.
 func TestChangeWhileDownIsReviewed(t *testing.T) {
 	for _, tc := range []struct{ image, source, name, want string }{
 		{"forbidden", "file", "web", "app:1"},
@@ -82,8 +82,8 @@ func TestChangeWhileDownIsReviewed(t *testing.T) {
 	}
 }
 
-// TestUIDBelongsToItsFirstOwner (PS6): over a restart too, whichever source is heard first, until
-// nothing is left of the pod; a source that is gone has nothing.
+// TestUIDBelongsToItsFirstOwner (PS6) until nothing is left of the pod, also over a restart and
+// whichever source is heard first. A source that is gone owns nothing.
 func TestUIDBelongsToItsFirstOwner(t *testing.T) {
 	record := "file"
 	owner := func(types.UID) (*v1.Pod, string) {
@@ -130,8 +130,8 @@ func TestUIDBelongsToItsFirstOwner(t *testing.T) {
 	}
 }
 
-// TestRenamedPodIsReviewed (PS5): with the UID a pod has what was decided about it; under another
-// name it may not become what it may not be, whether a process runs meanwhile or not.
+// TestRenamedPodIsReviewed (PS5): what was decided about a pod belongs to its UID. A pod under
+// another name may not become something forbidden, whether a process runs meanwhile or not.
 func TestRenamedPodIsReviewed(t *testing.T) {
 	d := oneSource()
 	d.desired.review = review
@@ -150,8 +150,8 @@ func TestRenamedPodIsReviewed(t *testing.T) {
 	}
 }
 
-// TestForbiddenPodTakesNoName (PS4): a pod that may not run keeps no other from its name, whatever
-// the precedence and whoever came first.
+// TestForbiddenPodTakesNoName (PS4): a forbidden pod keeps no other pod from its name, whatever
+// their precedence and whichever came first.
 func TestForbiddenPodTakesNoName(t *testing.T) {
 	for _, tenantFirst := range []bool{true, false} {
 		d := newDiffer(&wanted{name: "chan", precedence: PrecedenceInProcess}, &wanted{name: "file", precedence: PrecedenceFile})
@@ -170,8 +170,8 @@ func TestForbiddenPodTakesNoName(t *testing.T) {
 	}
 }
 
-// TestNameStaysWithItsSource (M4): of sources of one precedence, the one that has a name keeps it,
-// also for another content of its pod, until it wants it no more; a restart changes nothing.
+// TestNameStaysWithItsSource (M4): among sources of one precedence, the source that has a name
+// keeps it, even with a different pod, until it no longer wants it. A restart does not change that.
 func TestNameStaysWithItsSource(t *testing.T) {
 	recorded := map[types.UID]string{}
 	fresh := func() *differ {
@@ -197,7 +197,7 @@ func TestNameStaysWithItsSource(t *testing.T) {
 		{"b", []*v1.Pod{newPod("b2", "web")}, []string{"b REMOVE b1", "b ADD b2"}},
 		{"a", []*v1.Pod{newPod("a2", "web")}, []string{}},
 		{"file", []*v1.Pod{newPod("f1", "web")}, []string{"b REMOVE b2", "file ADD f1"}},
-		{"file", nil, []string{"file REMOVE f1", "a ADD a2"}}, // neither has it
+		{"file", nil, []string{"file REMOVE f1", "a ADD a2"}}, // neither a nor b has the name
 		{"a", nil, []string{"a REMOVE a2", "b ADD b2"}},
 		{"b", nil, []string{"b REMOVE b2"}},
 	} {

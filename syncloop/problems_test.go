@@ -13,8 +13,8 @@ import (
 	"github.com/podwright/podwright/internal/problem"
 )
 
-// TestStuckLoopIsAProblem: IN2, L6. An iteration that goes on is listed after 10 s, a pass of
-// housekeeping after a minute; each harms all once it is stuck for StuckAfter.
+// TestStuckLoopIsAProblem: IN2, L6. An iteration that does not end is listed after 10 s, and a
+// housekeeping pass after a minute. Either one harms all pods once it has been stuck for StuckAfter.
 func TestStuckLoopIsAProblem(t *testing.T) {
 	c := clocktesting.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 	l, err := New(func(Work) {}, Options{Clock: c})
@@ -57,7 +57,7 @@ func TestStuckLoopIsAProblem(t *testing.T) {
 }
 
 // TestPodAtTheGateIsAProblem: IN2, IN13. A new or changed pod that has waited for 30 s because the
-// gate is shut is listed until it opens. One that is looked at again as it is waits for nothing.
+// gate is shut is listed until the gate opens. A sync of an unchanged pod is not listed.
 func TestPodAtTheGateIsAProblem(t *testing.T) {
 	c := clocktesting.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 	shut := errors.New("the runtime is down")

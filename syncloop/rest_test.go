@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestPassesRestWhileNothingHappens is B12: after 10 s without an input the housekeeper may leave
-// passes out; whatever happens ends that.
+// TestPassesRestWhileNothingHappens: B12. After 10 s without an input the housekeeper may skip
+// passes. Any input ends that.
 func TestPassesRestWhileNothingHappens(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -41,7 +41,7 @@ func TestPassesRestWhileNothingHappens(t *testing.T) {
 	}
 }
 
-// every2s are the passes of the period, until 10 s have passed without an input.
+// every2s are the regular passes until 10 s have passed without an input.
 var every2s = []time.Duration{2 * time.Second, 4 * time.Second, 6 * time.Second, 8 * time.Second, 10 * time.Second}
 
 func shift(moments []time.Duration, by time.Duration) []time.Duration {
@@ -52,7 +52,7 @@ func shift(moments []time.Duration, by time.Duration) []time.Duration {
 	return out
 }
 
-// TestHeldWorkKeepsPassesGoing is B12: while work waits there is something to follow.
+// TestHeldWorkKeepsPassesGoing: B12. The housekeeper skips no pass while work is held.
 func TestHeldWorkKeepsPassesGoing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, l := newScripted("file"), &log{}
@@ -68,7 +68,7 @@ func TestHeldWorkKeepsPassesGoing(t *testing.T) {
 	})
 }
 
-// TestPanickedPassDoesNotRest is B9, B12.
+// TestPanickedPassDoesNotRest: B9, B12.
 func TestPanickedPassDoesNotRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, l := newScripted("file"), &log{}

@@ -28,7 +28,7 @@ func isLeaf(t reflect.Type) bool {
 	return true
 }
 
-// paths returns the way to every leaf of a type: the fields of the structs passed.
+// paths returns the path to every leaf of a type: the fields of the structs on the way.
 func paths(t reflect.Type, path []int) (out [][]int) {
 	switch {
 	case isLeaf(t):
@@ -42,7 +42,7 @@ func paths(t reflect.Type, path []int) (out [][]int) {
 	return out
 }
 
-// leafAt goes to a leaf and makes what is missing on the way.
+// leafAt follows a path to its leaf and creates what is missing on the way.
 func leafAt(v reflect.Value, path []int) (leaf reflect.Value, name string) {
 	for !isLeaf(v.Type()) {
 		switch v.Kind() {
@@ -64,8 +64,7 @@ func leafAt(v reflect.Value, path []int) (leaf reflect.Value, name string) {
 	return v, name
 }
 
-// write sets a leaf to its n-th value; two values of one n are not written alike
-// where there are two ways to write one.
+// write sets a leaf to its n-th value. If a value has several spellings, write picks one at random.
 func write(r *rand.Rand, leaf reflect.Value, n int64) {
 	switch value := leaf.Addr().Interface().(type) {
 	case *metav1.Time:
@@ -98,9 +97,9 @@ func write(r *rand.Rand, leaf reflect.Value, n int64) {
 	}
 }
 
-// TestSameSeesEveryField changes every field of the API types (M6), once alone and once
-// among all others: a field that a new Kubernetes version adds fails here until it is
-// compared.
+// TestSameSeesEveryField changes every field of the API types (M6), once alone and once together
+// with all others. A field that a new Kubernetes version adds fails this test until the comparison
+// includes it.
 func TestSameSeesEveryField(t *testing.T) {
 	seesEveryField(t, sameSpec, (*v1.PodSpec).DeepCopy)
 	seesEveryField(t, sameStatus, (*v1.PodStatus).DeepCopy)
@@ -140,8 +139,8 @@ func seesEveryField[T any](t *testing.T, same func(a, b *T) bool, copied func(*T
 	}
 }
 
-// TestSameAtRandom compares random pods, spellings of one pod and changes of it: the
-// verdict is that of the reflecting comparison, field by field of M6.
+// TestSameAtRandom compares random pods, spellings of one pod and changes of it: the verdict equals
+// that of a comparison by reflection, field by field of M6.
 func TestSameAtRandom(t *testing.T) { rapid.Check(t, sameAtRandom) }
 
 func FuzzSame(f *testing.F) { f.Fuzz(rapid.MakeFuzz(sameAtRandom)) }
@@ -183,7 +182,7 @@ func sameAtRandom(t *rapid.T) {
 	}
 }
 
-// filler fills one in so many fields.
+// filler fills one in oneIn fields.
 type filler struct {
 	*rand.Rand
 	oneIn int
@@ -216,7 +215,7 @@ func (f filler) fill(v reflect.Value) {
 	}
 }
 
-// respell writes a value in another way that means the same.
+// respell changes the spelling of a value and keeps its meaning.
 func (f filler) respell(v reflect.Value) {
 	switch value := v.Addr().Interface().(type) {
 	case *metav1.Time:

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// slowHealth is a source that takes its time to say how it does.
+// slowHealth is a source that is slow to report its health.
 type slowHealth struct {
 	*scripted
 	err error
@@ -18,8 +18,8 @@ func (s slowHealth) Health() SourceHealth {
 	return SourceHealth{LastSuccess: time.Now(), LastError: s.err}
 }
 
-// TestSlowHealthIsNoTrouble: IN2, IN6. A source that takes a second to say that it is well is well, and one that says
-// that it is not is a problem at every look after the first.
+// TestSlowHealthIsNoTrouble: IN2, IN6. A source that takes a second to report that it is healthy is not a problem.
+// One that reports that it is not healthy is a problem at every look after the first.
 func TestSlowHealthIsNoTrouble(t *testing.T) {
 	for _, err := range []error{nil, errors.New("no such folder")} {
 		synctest.Test(t, func(t *testing.T) {

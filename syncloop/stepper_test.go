@@ -11,18 +11,17 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// stepper drives a loop one pod at a time instead of Loop.Run (B8): nothing happens
-// outside its methods, and the order in which waiting inputs are handled follows from a
-// seed alone. No goroutine is started, except that a
-// housekeeping pass runs to its end within a step; sources are not run, the host
-// delivers in their place. It is for one goroutine.
+// stepper drives a loop one pod at a time instead of Loop.Run (B8): nothing happens outside its
+// methods, and the order in which waiting inputs are handled follows from a seed alone. No
+// goroutine is started, except that a housekeeping pass runs to its end within a step; sources do
+// not run: the test delivers in their place. Only one goroutine may use it.
 type stepper struct {
 	loop   *Loop
 	random *rand.Rand
 }
 
-// newStepper takes over the loop, which can no longer be run. It fails with
-// errRunning if the loop runs or has run.
+// newStepper takes over the loop, which can no longer be run. It fails with errRunning if the loop
+// is running or has run.
 func newStepper(l *Loop, seed uint64) (*stepper, error) {
 	if !l.started.CompareAndSwap(false, true) {
 		return nil, errRunning
@@ -34,7 +33,7 @@ func newStepper(l *Loop, seed uint64) (*stepper, error) {
 	return &stepper{loop: l, random: rand.New(rand.NewPCG(seed, seed))}, nil
 }
 
-// errFull is returned by Deliver while as much waits as a queue takes.
+// errFull is what Deliver returns while as much waits as a queue takes.
 var errFull = errors.New("the queue of the loop is full")
 
 // Deliver hands over the full set of a source, as the source would. It does not
@@ -49,9 +48,9 @@ func (s *stepper) Deliver(ctx context.Context, source string, pods []*v1.Pod) er
 	return s.loop.mux.deliver(ctx, source, pods)
 }
 
-// Step handles one pod of one input that waits: an operation, an event, held work or
-// housekeeping that is due by the clock. Which one the seed decides, but operations
-// of one source keep their order. It reports whether there was any.
+// Step handles one pod of one input that waits: an operation, an event, held work or housekeeping
+// that is due by the clock. The seed decides which one, but the operations of one source keep their
+// order. Step reports whether there was one.
 func (s *stepper) Step(ctx context.Context) bool {
 	l := s.loop
 	waits := l.gather(ctx)

@@ -11,7 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// undecided is a source that says what the test says.
+// undecided is a source that is undecided when the test says so.
 type undecided struct {
 	*scripted
 	mu  sync.Mutex
@@ -24,7 +24,7 @@ func (u *undecided) Undecided() error {
 	return u.why
 }
 
-// setWhile delivers a set while the source is undecided for this reason.
+// setWhile delivers a set while the source is undecided for the reason why, or decided if that is nil.
 func (u *undecided) setWhile(why error, pods ...*v1.Pod) {
 	u.steps <- func(ctx context.Context, deliver func(context.Context, []*v1.Pod) error) (bool, error) {
 		u.mu.Lock()
@@ -35,8 +35,8 @@ func (u *undecided) setWhile(why error, pods ...*v1.Pod) {
 	}
 }
 
-// TestUndecided: a source is undecided from the delivery that says so, before the
-// loop sees its set, until the loop has handled the one that says otherwise.
+// TestUndecided: a source is undecided from the delivery that says so, before the loop sees its
+// set, until the loop has handled a delivery that says otherwise.
 func TestUndecided(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		unread := errors.New("x.yaml is unreadable")
@@ -63,7 +63,7 @@ func TestUndecided(t *testing.T) {
 		source.setWhile(unread, newPod("a", "a"))
 		check("still undecided", unread)
 
-		// While the loop is busy the pods of the new set are not desired yet.
+		// While the loop is busy, the pods of the new set are not yet desired.
 		loop.fence.Lock()
 		source.setWhile(nil, newPod("a", "a"), newPod("x", "x"))
 		check("decided, but not handled", unread)

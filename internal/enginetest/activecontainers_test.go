@@ -12,8 +12,8 @@ import (
 	"github.com/podwright/podwright/status"
 )
 
-// spec/runtime.md 1.4: active containers are those of the latest sandbox, if that is ready. Only
-// they show that a pod's sidecars have started; what ran in an older or a dead sandbox does not.
+// spec/runtime.md 1.4: the containers of the latest sandbox are active if that sandbox is ready. Only active
+// containers show that a pod's sidecars have started; containers of an older or a dead sandbox do not.
 func TestOnlyLatestReadySandboxCounts(t *testing.T) {
 	pod := newPod("p", "app")
 	pod.Spec.RestartPolicy = v1.RestartPolicyAlways

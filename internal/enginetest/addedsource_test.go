@@ -16,8 +16,8 @@ import (
 )
 
 // TestAddedSourceBringsItsPolicy: PS4, PS8. A source that is added while the engine runs is
-// governed by the policy that it brings or, if it brings none, by the policy of the others. A
-// policy that is wrong, or that comes with a name already taken, changes nothing.
+// governed by the policy that it brings or, if it brings none, by the policy of the others. An
+// invalid policy, or one that comes with a name already taken, changes nothing.
 func TestAddedSourceBringsItsPolicy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := fake.New(fake.Options{})

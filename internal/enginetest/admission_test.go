@@ -25,7 +25,7 @@ func asking(p *v1.Pod, cpu string) *v1.Pod {
 	return p
 }
 
-// roomFor fits pods into a number of CPUs.
+// roomFor gives the node room for pods with this number of CPUs in total.
 func roomFor(cpus string) func(*podwright.Config) {
 	return func(c *podwright.Config) {
 		c.Node.Allocatable = v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpus)}
@@ -64,7 +64,7 @@ func TestRefusedPodNeverReachesRuntime(t *testing.T) {
 		if n := counted.get("kubelet_admission_rejections_total", "reason=OutOfcpu"); n != 1 {
 			t.Errorf("counted %d times", n)
 		}
-		// The next batch sees only two (AD1): what was refused takes no room.
+		// The next batch sees only two (AD1): a refused pod takes no room.
 		r.set(append(pods, asking(newPod("tiny"), "0"), asking(newPod("d"), "1"))...)
 		r.phase("uid-tiny", v1.PodRunning, 10*time.Second)
 		r.rejected("uid-d", "OutOfcpu")
@@ -139,15 +139,15 @@ func TestZeroAdmissionRefusesOnlyWhatCannotWork(t *testing.T) {
 		for _, uid := range []types.UID{"uid-p1", "uid-big", "uid-safe"} {
 			r.phase(uid, v1.PodRunning, 10*time.Second)
 		}
-		// A pod that takes another's place gets its port: what is gone from the
-		// sources does not count (AD1).
+		// A pod that replaces another gets its port: a pod that is gone from the sources does not
+		// count (AD1).
 		r.set(port(newPod("p3")))
 		r.phase("uid-p3", v1.PodRunning, 30*time.Second)
 	})
 }
 
-// TestSoftRefusalBlocksAndStops: AD6. While a soft handler refuses, the pod is Pending and its
-// containers wait with the reason Blocked; what runs is stopped; later it runs.
+// TestSoftRefusalBlocksAndStops: AD6. While a soft handler refuses a pod, the pod is Pending, its
+// containers wait with the reason Blocked, and running ones are stopped. Afterwards the pod runs.
 func TestSoftRefusalBlocksAndStops(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -47,7 +47,7 @@ func newFed(t *testing.T, rt *fake.Runtime, root, folder string, options ...func
 	return f
 }
 
-// path is where a manifest is.
+// path returns the path of a manifest.
 func (f *fed) path(name string) string { return filepath.Join(f.folder, name) }
 
 // manifestOf is the manifest of a pod; the lines go into its metadata.
@@ -63,15 +63,15 @@ func manifestOf(name, image string, metadata ...string) string {
 // fixed is the manifest of a pod with its own UID, which a test can recognize.
 func fixed(name, image string) string { return manifestOf(name, image, "uid: uid-"+name) }
 
-// Ways to make a file of which no pod can be read.
+// The functions below make files from which no pod can be read.
 func text(content string) func(path string) error {
 	return func(path string) error {
 		return errors.Join(os.RemoveAll(path), writeManifest(path, content))
 	}
 }
 
-// writeManifest writes a file as of now in virtual time. The kernel's own time lies in the future
-// of a bubble, and a source reads such a file again in every scan.
+// writeManifest writes a file with the current virtual time as its date. The kernel's own time lies
+// in the future of a bubble, and a source reads a file with a future date again in every scan.
 func writeManifest(path, content string) error {
 	now := time.Now()
 	return errors.Join(os.WriteFile(path, []byte(content), 0o600), os.Chtimes(path, now, now))
@@ -97,13 +97,12 @@ func huge(path string) error {
 	return text(fixed("huge", "app:1") + "#" + strings.Repeat("x", 11<<20))(path)
 }
 
-// bomb is a manifest of 200 KiB whose arguments have 190 MiB once its aliases are replaced.
+// bomb is a manifest of 200 KiB whose arguments grow to 190 MiB once its aliases are replaced.
 func bomb() string {
 	return fixed("bomb", "app:1") + "    args: [&a \"" + strings.Repeat("x", 195<<10) + "\"" + strings.Repeat(", *a", 1000) + "]\n"
 }
 
-// unreadable lists manifests that are not valid, with the reason of the event and what its text
-// says.
+// unreadable lists invalid manifests, with the reason of the event and words of its text.
 var unreadable = []struct {
 	name         string
 	make         func(path string) error
@@ -130,7 +129,7 @@ var unreadable = []struct {
 	{"a reference to an API object", text(strings.Replace(manifestOf("x", "app:1"), "spec:\n", "spec:\n  serviceAccountName: admin\n", 1)), "FailedValidation", "serviceAccountName", source.ErrInvalid},
 }
 
-// runsOn checks that the container of a pod is the one that has been running all the time.
+// runsOn checks that the same container of a pod has been running all the time.
 func (f *fed) runsOn(uid types.UID) {
 	f.t.Helper()
 	if facts := f.runtime.Facts(uid, "main"); facts.Started != 1 || facts.Running != 1 {
@@ -148,7 +147,7 @@ func (f *fed) only(uids ...types.UID) {
 	}
 }
 
-// toldOnce checks that a problem with a manifest has one event and is counted once.
+// toldOnce checks that a problem with a manifest causes one event and one count.
 func (f *fed) toldOnce(object, reason string, words ...string) {
 	f.t.Helper()
 	said := f.events.said(object + " " + reason)
@@ -214,8 +213,8 @@ func problemsOf(f *source.File) error {
 
 // TestUnreadableManifestKeepsItsPod: F3, F8, SRC4, edge cases 11 and 14. When the manifest of a
 // running pod becomes unreadable, the pod continues, even over a restart of the agent, and its
-// owner is told. Once the manifest is repaired it is the same pod, and once it is removed the pod
-// is, too. With ForgetBroken the pod is removed at once.
+// owner gets an event. A repaired manifest is the same pod, and removing the manifest removes the
+// pod. With ForgetBroken the pod is removed at once.
 func TestUnreadableManifestKeepsItsPod(t *testing.T) {
 	t.Parallel()
 	for _, tc := range unreadable {
@@ -235,7 +234,7 @@ func TestUnreadableManifestKeepsItsPod(t *testing.T) {
 				f.stop()
 
 				if errors.Is(tc.err, source.ErrSkipped) {
-					return // such a file hides no pod: TestUndecided
+					return // this kind of file hides no pod: TestUndecided
 				}
 				f = newFed(t, rt, root, folder)
 				<-time.After(3 * time.Minute)
@@ -271,8 +270,8 @@ func TestUnreadableManifestKeepsItsPod(t *testing.T) {
 	}
 }
 
-// TestBrokenFolderKeepsPods: SRC2, SRC4, F1. Something else in the place of the folder changes
-// nothing: the pods continue to run, and the engine says why it knows nothing newer.
+// TestBrokenFolderKeepsPods: SRC2, SRC4, F1. If something different takes the place of the folder,
+// nothing changes: the pods continue to run, and the engine says why it has no newer manifests.
 func TestBrokenFolderKeepsPods(t *testing.T) {
 	for name, tc := range map[string]struct {
 		make func(path string) error

@@ -40,8 +40,8 @@ func (b *badRecorder) Eventf(object apiruntime.Object, kind, reason, format stri
 }
 
 // TestBadRecorderHarmsNoPod: IN6, IN10. The event recorder panics for three of ten pods and does
-// not return for four. All pods run, and end when they are removed; the others have their events;
-// Healthy names the pods for which it hangs.
+// not return for four. All pods run, and end when they are removed. The other pods have their
+// events, and Healthy names the pods for which the recorder hangs.
 func TestBadRecorderHarmsNoPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bad := &badRecorder{hung: make(chan struct{})}

@@ -21,7 +21,7 @@ import (
 	"github.com/podwright/podwright/runtime/fake"
 )
 
-// lines collects what is logged.
+// lines collects the lines of a log.
 type lines struct {
 	mu   sync.Mutex
 	text []string
@@ -35,7 +35,7 @@ func (l *lines) configure(c *podwright.Config) {
 	}, funcr.Options{})
 }
 
-// count is how many lines have all these words.
+// count returns the number of lines that contain all these words.
 func (l *lines) count(words ...string) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -51,7 +51,7 @@ func (l *lines) count(words ...string) (n int) {
 	return n
 }
 
-// labelled are the labels of a pod, with an owner if there is one.
+// labelled returns the labels of a pod, including its owner if there is one.
 func labelled(name, uid, owner string) map[string]string {
 	l := map[string]string{runtime.LabelPodName: name, runtime.LabelPodNamespace: "default", runtime.LabelPodUID: uid, runtime.LabelContainerName: "main"}
 	if owner != "" {
@@ -85,9 +85,9 @@ func (r *rig) smuggle(metadata *runtimeapi.PodSandboxMetadata, labels map[string
 }
 
 // TestListsFailInMidPass: cleanup.md ND11, spec/pleg.md PI5, SI9. While the runtime's lists fail
-// (at once, half-way through each reading, or now and then) or hang, no pod is judged by what they
-// do not show: running pods continue, leftovers stay, and the engine says why. When the lists are
-// back, unwanted pods are removed.
+// (at once, half-way through each reading, or now and then) or hang, the engine does not act on
+// what they lack: running pods continue, leftovers stay, and the engine says why. When the lists
+// work again, unwanted pods are removed.
 func TestListsFailInMidPass(t *testing.T) {
 	t.Parallel()
 	broken := fake.Effect{Err: errors.New("bolt: database is locked")}
@@ -135,7 +135,7 @@ func TestListsFailInMidPass(t *testing.T) {
 					t.Errorf("healthy: %v", err)
 				}
 				for _, what := range []string{"Housekeeping is incomplete", "Relist failed"} {
-					// One line in 30 s at most while the failure lasts.
+					// The log has at most one line in 30 s while the failure lasts.
 					if n := logged.count(what, tc.logs); n == 0 || n > 21 && !tc.often {
 						t.Errorf("%d lines say %q and %q", n, what, tc.logs)
 					}
@@ -158,9 +158,9 @@ func TestListsFailInMidPass(t *testing.T) {
 	}
 }
 
-// TestForeignSandboxesAreLeftAlone: spec/runtime.md 1.9, cleanup.md ND8. What others run on the
-// same socket is neither stopped nor removed nor shown, whatever its labels lack or claim; one that
-// claims to be ours and names a folder outside of ours does not lead there.
+// TestForeignSandboxesAreLeftAlone: spec/runtime.md 1.9, cleanup.md ND8. The engine does not stop,
+// remove or show what others run on the same socket, whatever its labels lack or claim. If a foreign
+// sandbox claims to be ours and names a folder outside ours, the engine does not touch that folder.
 func TestForeignSandboxesAreLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt, logged := fake.New(fake.Options{}), &lines{}
@@ -175,7 +175,7 @@ func TestForeignSandboxesAreLeftAlone(t *testing.T) {
 			delete(l, label)
 			return l
 		}
-		foreign := map[string]string{} // container by what it is
+		foreign := map[string]string{} // the containers, by description
 		for _, x := range []struct {
 			name     string
 			metadata *runtimeapi.PodSandboxMetadata

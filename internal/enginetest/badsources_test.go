@@ -21,7 +21,7 @@ import (
 	"github.com/podwright/podwright/syncloop/source"
 )
 
-// server answers every poll as it was told last.
+// server answers every poll with the answer that was set last.
 type server struct {
 	mu     sync.Mutex
 	answer func(r *http.Request) (*http.Response, error)
@@ -40,7 +40,7 @@ func (s *server) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer(r)
 }
 
-// body is an answer with this status and body.
+// body returns an answer with this status and text.
 func body(status int, text string) func(r *http.Request) (*http.Response, error) {
 	return streamed(status, func() io.Reader { return strings.NewReader(text) })
 }
@@ -61,8 +61,8 @@ func podList(names ...string) string {
 }
 
 // TestBadAnswerChangesNothing: H1-H5, SRC4, edge case 15. An answer that is not a list of pods
-// starts and stops nothing, however long that lasts; the first three are reported, the engine says
-// all the time what is wrong, and the next good answer counts.
+// starts and stops nothing, however often it comes. The first three are reported, the engine shows
+// the problem all the time, and the next good answer counts.
 func TestBadAnswerChangesNothing(t *testing.T) {
 	t.Parallel()
 	const unreadable, invalid = "ManifestUnreadable", "FailedValidation"
@@ -167,7 +167,7 @@ func TestEmptyAnswerWantsNoPods(t *testing.T) {
 	})
 }
 
-// frail is a source that delivers its pods and then does as it is told.
+// frail is a source that delivers its pods and then misbehaves as configured.
 type frail struct {
 	name string
 	pods []*v1.Pod
@@ -197,8 +197,8 @@ func (s *frail) Run(ctx context.Context, deliver func(context.Context, []*v1.Pod
 }
 
 // TestFailedSourceKeepsItsPods: SRC4, P3, B1, B9, SI9, edge case 16. A source that fails, panics or ends
-// keeps its pods and harms no other source's; it is run again, except after its end, and
-// the engine says which one it is and why.
+// keeps its pods and harms those of no other source. The loop runs it again, except after its end, and
+// the engine names the source and the reason.
 func TestFailedSourceKeepsItsPods(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -224,7 +224,7 @@ func TestFailedSourceKeepsItsPods(t *testing.T) {
 				r.phase("uid-db", v1.PodRunning, 10*time.Second)
 				synctest.Wait()
 				dying.mu.Lock()
-				dying.pods = nil // it says nothing any more
+				dying.pods = nil // it delivers nothing more
 				dying.mu.Unlock()
 				dying.then <- tc.then
 				<-time.After(10 * time.Minute)
@@ -241,7 +241,7 @@ func TestFailedSourceKeepsItsPods(t *testing.T) {
 				if n := counted.get("podwright_syncloop_source_failures_total", "source=dying"); n != tc.failures {
 					t.Errorf("counted %d failures", n)
 				}
-				r.set(newPod("api")) // the other source goes on: one pod comes, one goes
+				r.set(newPod("api")) // the other source goes on: it adds one pod and removes one
 				r.phase("uid-api", v1.PodRunning, 10*time.Second)
 				r.within(time.Minute, "web gone", func() error {
 					if r.pod("uid-web") != nil {

@@ -123,7 +123,7 @@ func (e *node) drain() {
 	}
 }
 
-// exitAndRestart ends the container of the i-th pod and returns when that was and
+// exitAndRestart ends the container of the i-th pod and returns the time of the exit and the time
 // when its successor was created.
 func (e *node) exitAndRestart(b *testing.B, i int) (exit, restart time.Time) {
 	b.Helper()
@@ -242,7 +242,7 @@ type record struct {
 
 func (e *edges) Meter(string, ...metric.MeterOption) metric.Meter { return edgeMeter{edges: e} }
 
-// last is when a histogram was last recorded.
+// last returns the time at which a histogram last recorded a value.
 func (e *edges) last(name string) (time.Time, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -253,7 +253,7 @@ func (e *edges) last(name string) (time.Time, bool) {
 	return all[len(all)-1].at, true
 }
 
-// values are what a histogram recorded.
+// values returns the values that a histogram recorded.
 func (e *edges) values(name string) []float64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()

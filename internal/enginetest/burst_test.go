@@ -14,8 +14,8 @@ import (
 	"github.com/podwright/podwright/runtime/fake"
 )
 
-// TestBurstUsesAllWorkSlots: 200 pods that start at once make as many concurrent calls that create
-// or start something as the runtime may work on, and no more.
+// TestBurstUsesAllWorkSlots: 200 pods start at once. The engine makes as many concurrent calls that
+// create or start something as the runtime may work on, and no more.
 func TestBurstUsesAllWorkSlots(t *testing.T) {
 	t.Parallel()
 	for _, limit := range []int{8, 32} {

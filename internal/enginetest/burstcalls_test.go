@@ -14,11 +14,11 @@ import (
 
 var burstPods = flag.Int("burst.pods", 0, "start and stop so many pods at once, instead of 1 and 100")
 
-// callsOfABurst are the calls that a burst may make, beside those that make, start, stop and
-// remove the pods.
+// callsOfABurst are the calls that a burst may make beyond those that make, start, stop and remove
+// the pods.
 type callsOfABurst struct{ lists, sandboxes, containers int }
 
-// callsSince returns the calls of some methods since the last look.
+// callsSince counts the calls of some methods since the last look.
 type callsSince map[fake.Method]int
 
 func (c callsSince) of(rt *fake.Runtime, methods ...fake.Method) (n int) {
@@ -52,9 +52,9 @@ func slowAsContainerd(rt *fake.Runtime) {
 	}
 }
 
-// TestCallsOfABurst: B14, 9.12, 19.7. Many pods that start or stop at once share lists, and what a
-// step made is read once: a list makes the runtime look at everything it has, so a list per pod
-// would make the cost of n pods n squared.
+// TestCallsOfABurst: B14, 9.12, 19.7. Pods that start or stop at once share lists, and the engine
+// reads once what a step made. A list makes the runtime look at everything it has, so with a list
+// per pod, n pods would cost n squared.
 func TestCallsOfABurst(t *testing.T) {
 	t.Parallel()
 	sizes := []int{1, 100}
@@ -118,8 +118,8 @@ func TestCallsOfABurst(t *testing.T) {
 						t.Errorf("%d calls of %s for %d pods", got, m, n)
 					}
 				}
-				<-time.After(20 * time.Second)                                                               // what is left of the pods goes, too
-				if got := calls.burst(rt); got.lists > 2*20+2*10+4 || got.sandboxes+got.containers > 1+n/4 { // the last events of stops are still read
+				<-time.After(20 * time.Second)                                                               // the remains of the pods go, too
+				if got := calls.burst(rt); got.lists > 2*20+2*10+4 || got.sandboxes+got.containers > 1+n/4 { // the engine still reads the last events of the stops
 					t.Errorf("%+v calls after the pods were gone", got)
 				}
 				r.empty(time.Minute)

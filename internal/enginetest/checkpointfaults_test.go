@@ -28,8 +28,8 @@ var errBusy = errors.New("not yet")
 
 // TestFullDiskLeavesRunningPodsAlone: CK3, CK5, CK8, status.md 9.11, edge case 28, cleanup edge
 // case 35. On a full disk, running pods are left alone, a new pod is not started and an event says
-// so, a critical static pod is started, the remains of a pod that is gone are removed without
-// waiting for its record (IN4), and everything recovers when there is room.
+// so, a critical static pod is started, the remains of a gone pod are removed without waiting for
+// its record (IN4), and everything recovers when the disk has room.
 func TestFullDiskLeavesRunningPodsAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -44,7 +44,7 @@ func TestFullDiskLeavesRunningPodsAlone(t *testing.T) {
 
 		vital := newPod("vital")
 		vital.Spec.PriorityClassName = "system-node-critical"
-		r.set(newPod("web"), newPod("new"), vital) // the job goes, and ends
+		r.set(newPod("web"), newPod("new"), vital) // the job is removed, and ends
 		r.phase("uid-vital", v1.PodRunning, time.Minute)
 		<-time.After(5 * time.Minute)
 		if n.rt.Running("uid-web", "main") != 1 || n.rt.CallCount(fake.StopContainer) > starts(n.rt, "uid-job") {
@@ -96,8 +96,8 @@ func TestEndWaitsForFullDiskOneMinute(t *testing.T) {
 }
 
 // TestBadRecordsStopNoAgent: CK2, CK9, status.md 9.5, edge case 25, cleanup edge case 34: whatever
-// is in the folder, the agent starts, running pods continue, the report, health and Explain say
-// what is wrong, and it heals.
+// the folder contains, the agent starts, running pods continue, the report, health and Explain say
+// what is wrong, and the damaged records are replaced.
 func TestBadRecordsStopNoAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHost(t, fake.New(fake.Options{}))
@@ -171,7 +171,7 @@ func TestBadRecordsStopNoAgent(t *testing.T) {
 	})
 }
 
-// newerRecord returns a record of a format version to come.
+// newerRecord returns a record of a future format version.
 func newerRecord() string {
 	const title = "podwright-checkpoint 3"
 	return fmt.Sprintf("%s %x\n{}", title, sha256.Sum256([]byte(title+"{}")))
@@ -277,7 +277,7 @@ func TestNothingIsStoppedBeforeTheRecordsAreRead(t *testing.T) {
 	}
 }
 
-// bad is a sink that does as it is told, before an API that holds one status.
+// bad is a sink that misbehaves as configured, in front of an API that holds one status.
 type bad struct {
 	mu    sync.Mutex
 	store func(ctx context.Context, u status.Update) (status.StoreResult, error)
@@ -307,9 +307,9 @@ func (b *bad) phase(uid types.UID) v1.PodPhase {
 	return ""
 }
 
-// TestBadSinkHarmsNoOther: a sink hangs forever, rejects, claims conflicts, or panics: pods run,
-// another sink gets everything, health names the bad one, and it gets everything once it is well
-// again.
+// TestBadSinkHarmsNoOther: a sink hangs forever, rejects, claims conflicts, or panics. Pods run,
+// another sink gets everything, and health names the bad sink, which gets everything once it is
+// well again.
 func TestBadSinkHarmsNoOther(t *testing.T) {
 	for name, store := range map[string]func(context.Context, status.Update) (status.StoreResult, error){
 		"hangs forever": func(ctx context.Context, _ status.Update) (status.StoreResult, error) {
@@ -368,8 +368,8 @@ func (b reading) ReadPod(_ context.Context, ref status.PodRef) (*v1.Pod, error) 
 	return p, nil
 }
 
-// TestWrongAnswersOfAPIChangeNoPod: an API echoes an old status, or answers for another UID: this
-// changes no pod, and the truth arrives once it stops.
+// TestWrongAnswersOfAPIChangeNoPod: an API echoes an old status, or answers for another UID. This
+// changes no pod, and the API gets the true status once it answers correctly.
 func TestWrongAnswersOfAPIChangeNoPod(t *testing.T) {
 	for name, read := range map[string]func(status.PodRef) *v1.Pod{
 		"echoes an old status": func(ref status.PodRef) *v1.Pod {

@@ -24,7 +24,7 @@ func crowdOf(n int) []*v1.Pod {
 	return pods
 }
 
-// running counts the pods that run, of n.
+// running counts how many of n pods run.
 func running(rt *fake.Runtime, n int) (count int) {
 	for i := range n {
 		count += rt.Running(types.UID(fmt.Sprintf("uid-p%02d", i)), "main")
@@ -32,9 +32,9 @@ func running(rt *fake.Runtime, n int) (count int) {
 	return count
 }
 
-// TestClosingIsNotEmptying: IN9. A source that is closed before it answered leaves its pods as they
-// are remembered, at once and for as long as the agent runs. A source that continues is not
-// affected: what it drops is removed. "remove all" counts as an answer.
+// TestClosingIsNotEmptying: IN9. If a source is closed before it has answered, its pods stay as
+// they are remembered, at once and for as long as the agent runs. This does not affect a source
+// that continues: the pods that it drops are removed. "remove all" counts as an answer.
 func TestClosingIsNotEmptying(t *testing.T) {
 	t.Parallel()
 	const n = 10
@@ -43,7 +43,7 @@ func TestClosingIsNotEmptying(t *testing.T) {
 		name      string
 		configure func(*podwright.Config)
 		removeAll bool
-		reboot    bool // the runtime lost its records too
+		reboot    bool // the runtime loses its records too
 		last      bool // no other source: the engine ends
 		want      int
 	}{

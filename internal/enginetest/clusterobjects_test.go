@@ -20,7 +20,7 @@ import (
 	"github.com/podwright/podwright/syncloop/mirror"
 )
 
-// lateServices are services of which nothing is known until they have been read.
+// lateServices are services that are unknown until they have been read.
 type lateServices struct{ read atomic.Bool }
 
 func (l *lateServices) Services(namespace string) ([]*v1.Service, bool) {
@@ -51,8 +51,8 @@ func (r *rig) waits(pod *v1.Pod) (reason, message string, err error) {
 }
 
 // TestUnreadServicesHoldPodsOfTheAPI: KO10, runtime.md 11.8. Before services have been read, pods of the
-// API wait, for an hour, and say so; static pods start without their variables. Once the engine is
-// told of services, the pods start at once and see them.
+// API wait, here for an hour, and say so; static pods start without the variables of services. Once the
+// engine hears of services, the pods start at once and see them.
 func TestUnreadServicesHoldPodsOfTheAPI(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		services, api, rt := &lateServices{}, &mirror.FakeClient{}, fake.New(fake.Options{})

@@ -18,8 +18,8 @@ import (
 	"github.com/podwright/podwright/runtime/pods/containerlog"
 )
 
-// The engine shows the log of the run that the pod's status means, across its rotations, and of the run
-// before; without one it says why (spec/runtime.md 27.3, 27.7).
+// The engine shows the log of the run that the pod's status refers to, across its rotations, and the
+// log of the run before. If there is no log, it says why (spec/runtime.md 27.3, 27.7).
 func TestContainerLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		runs := 0

@@ -20,10 +20,9 @@ import (
 	"github.com/podwright/podwright/status/checkpoint/checkpointtest"
 )
 
-// TestKilledAtEveryPoint: CK2-CK6, CK11, HI7, HI8, HI9, status.md 9.1. The agent is
-// killed before and after each operation on the disk in the life of a pod that must
-// run once and of one that crashes once; the next agent ends with the same truth, and
-// nothing was started a second time.
+// TestKilledAtEveryPoint: CK2-CK6, CK11, HI7, HI8, HI9, status.md 9.1. The agent is killed before
+// and after each operation on the disk in the life of a pod that must run once and of one that
+// crashes once; the next agent reaches the same result, and nothing is started a second time.
 func TestKilledAtEveryPoint(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -49,7 +48,7 @@ func TestKilledAtEveryPoint(t *testing.T) {
 	}
 }
 
-// withKeys seals the records of an agent; those that are not sealed yet are trusted.
+// withKeys seals the records of an agent; the agent trusts records that are not sealed yet.
 func withKeys(keys ...checkpoint.Key) func(*podwright.Config) {
 	return func(c *podwright.Config) { c.Checkpoints.Keys, c.Checkpoints.TrustPlain = keys, len(keys) > 0 }
 }
@@ -98,7 +97,7 @@ func killedAt(t *testing.T, at int, keys [2][]checkpoint.Key) (points int) {
 	return points
 }
 
-// failing is a sink that takes nothing.
+// failing is a sink that rejects every status.
 func failing(context.Context, status.Update) (status.StoreResult, error) {
 	return 0, errors.New("no API")
 }
@@ -125,7 +124,7 @@ func TestEndIsToldAfterTwoKills(t *testing.T) {
 		}
 		n.kill(second)
 
-		// The third agent does not even get the pod from its source.
+		// The third agent's source does not even name the pod.
 		var got []*v1.PodStatus
 		third := n.agent(sinks(status.SinkFunc(func(_ context.Context, u status.Update) (status.StoreResult, error) {
 			got = append(got, u.Status)
@@ -151,8 +150,8 @@ func TestEndIsToldAfterTwoKills(t *testing.T) {
 }
 
 // TestKilledAgentLeavesRestOfGrace: CK6, cleanup edge case 33. 25 s of a grace of 30 s have passed
-// when the agent is killed: the next agent gives the rest, although its source no longer names the
-// pod, and reports how it ended.
+// when the agent is killed. The next agent gives the pod the remaining time, although its source no
+// longer names the pod, and reports how the pod ended.
 func TestKilledAgentLeavesRestOfGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHost(t, byContainer(map[string]fake.Script{"deaf": {IgnoreTERM: true}}))
@@ -186,8 +185,8 @@ func TestKilledAgentLeavesRestOfGrace(t *testing.T) {
 }
 
 // TestFixedUIDEndsBeforeItsNextLife: CK6, CK7, cleanup edge case 36: a pod with a fixed UID had to
-// stop when the agent was killed, and is desired again by now: it first comes to its end, and then
-// begins a new life with its own record.
+// stop when the agent was killed, and is desired again when the next agent starts. It first ends,
+// and then begins a new life with its own record.
 func TestFixedUIDEndsBeforeItsNextLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHost(t, byContainer(map[string]fake.Script{"deaf": {IgnoreTERM: true}}))
@@ -215,8 +214,8 @@ func TestFixedUIDEndsBeforeItsNextLife(t *testing.T) {
 	})
 }
 
-// TestExitBetweenAgentsKeepsItsCode: status.md 9.6, 9.7: a container that ended while no agent was
-// running has the exit code that the runtime reports.
+// TestExitBetweenAgentsKeepsItsCode: status.md 9.6, 9.7: if a container ends while no agent is
+// running, its status has the exit code that the runtime reports.
 func TestExitBetweenAgentsKeepsItsCode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHost(t, fake.New(fake.Options{}))
@@ -238,8 +237,8 @@ func TestExitBetweenAgentsKeepsItsCode(t *testing.T) {
 	})
 }
 
-// TestPodGoneBetweenAgentsIsTold: HI7, HI10, status.md 9.10: a pod was deleted, and its containers
-// vanished, while no agent was running: its end is reported, and its record is removed.
+// TestPodGoneBetweenAgentsIsTold: HI7, HI10, status.md 9.10: a pod is deleted, and its containers
+// vanish, while no agent is running. Its end is reported, and its record is removed.
 func TestPodGoneBetweenAgentsIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHost(t, fake.New(fake.Options{}))
@@ -267,8 +266,8 @@ func TestPodGoneBetweenAgentsIsTold(t *testing.T) {
 	})
 }
 
-// TestUnclaimedRecordIsKeptOneDay: CK7, HI10: a finished record that no source or worker asks for is kept
-// for a day.
+// TestUnclaimedRecordIsKeptOneDay: CK7, HI10: the record of a finished pod is kept for a day if no source
+// or worker asks for it.
 func TestUnclaimedRecordIsKeptOneDay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -280,7 +279,7 @@ func TestUnclaimedRecordIsKeptOneDay(t *testing.T) {
 		n.kill(first)
 		n.rt.LoseRecords()
 
-		r := n.agent(func(c *podwright.Config) { // nothing happens in this day: it need not be looked at every second
+		r := n.agent(func(c *podwright.Config) { // nothing happens on this day, so the engine need not look at it every second
 			c.Loop.HousekeepingPeriod, c.PLEG.Period = 10*time.Minute, 10*time.Minute
 		})
 		r.set()
@@ -295,8 +294,8 @@ func TestUnclaimedRecordIsKeptOneDay(t *testing.T) {
 	})
 }
 
-// TestSixWritesPerLife: CK10, status.md 9.3: at most six writes in the life of a pod, none for
-// looking at it again.
+// TestSixWritesPerLife: CK10, status.md 9.3: the life of a pod takes at most six writes, and a
+// re-sync takes none.
 func TestSixWritesPerLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHost(t, byContainer(map[string]fake.Script{"job": {Exit: &fake.Exit{After: 5 * time.Second}}}))
@@ -323,8 +322,8 @@ func TestSixWritesPerLife(t *testing.T) {
 	})
 }
 
-// TestHeldPodIsNotTakenForEnded: HI8: when the first housekeeping pass looks, a pod has no worker
-// yet because the runtime was slow to answer. It is not taken for a pod whose life is over.
+// TestHeldPodIsNotTakenForEnded: HI8: at the first housekeeping pass, a pod has no worker yet
+// because the runtime was slow to answer. The pass does not treat it as a pod whose life is over.
 func TestHeldPodIsNotTakenForEnded(t *testing.T) {
 	for _, slow := range []time.Duration{0, 50 * time.Millisecond, 150 * time.Millisecond, time.Second, 3 * time.Second} {
 		t.Run(slow.String(), func(t *testing.T) {

@@ -27,7 +27,7 @@ import (
 	"github.com/podwright/podwright/status/checkpoint/checkpointtest"
 )
 
-// world is where one life takes place: what outlives its agents.
+// world is the machine on which one life takes place: the part that outlives its agents.
 type world struct {
 	t    *testing.T
 	life life
@@ -96,9 +96,9 @@ func (l life) live(t *testing.T, d death) *world {
 	return w
 }
 
-// told is the sink of every agent of a life.
+// told is the sink of every agent in a life.
 func (w *world) told(_ context.Context, u status.Update) (status.StoreResult, error) {
-	if !u.Forgotten { // an agent that dies right then leaves it to the next one to send all of that again (FG1)
+	if !u.Forgotten { // if an agent dies at this moment, the next one sends all of it again (FG1)
 		w.tale.Tell(string(u.UID), u.Status, u.Finished)
 	}
 	return status.Stored, nil
@@ -132,12 +132,12 @@ func (w *world) start() {
 		c.Checkpoints.Store, c.Node.BootID = checkpoint.NewFiles(w.fate.disk(w.disk)), "boot-1"
 		c.Observe.Sinks = []status.StatusSink{w.fate.sink(status.SinkFunc(w.told))}
 		c.Observe.Events = silentIn{&events{}, w.fate}
-		c.Workers.DrainTimeout = time.Millisecond // whoever is killed finishes nothing
+		c.Workers.DrainTimeout = time.Millisecond // a killed agent finishes nothing
 	}).start()
 	w.tell()
 }
 
-// tell gives the agent the desired pods; an agent that dies meanwhile has not got them.
+// tell gives the agent the desired pods; an agent that dies meanwhile does not get them.
 func (w *world) tell() {
 	var pods []*v1.Pod
 	for _, p := range w.wanted {
@@ -148,7 +148,7 @@ func (w *world) tell() {
 	}
 }
 
-// until lets the life continue until a given time, with another agent for each that dies.
+// until continues the life until a given time, and starts another agent for each one that dies.
 func (w *world) until(at time.Duration) {
 	moment := time.After(at - time.Since(w.began))
 	var ask <-chan time.Time
@@ -194,7 +194,7 @@ func (w *world) remembered() bool {
 	return err == nil && len(left.Records) > 0 && !slices.ContainsFunc(left.Records, func(r *checkpoint.Record) bool { return r.Restarts == nil })
 }
 
-// bury removes what is left of a killed agent: what it had not synced is lost, or not.
+// bury clears away a killed agent. What it had not synced is lost or kept, as the death says.
 func (w *world) bury() {
 	w.disk = w.disk.LosePower(func(string) bool { return w.death.kept })
 	w.agent.stop()
@@ -210,7 +210,7 @@ func (w *world) killedAt() string {
 	return strings.Join(names, " and ")
 }
 
-// check looks at what must hold at the end of every life.
+// check checks what must hold at the end of every life.
 func (w *world) check() {
 	if err := w.rt.Doubled(); err != nil {
 		w.t.Error(err)
@@ -220,7 +220,7 @@ func (w *world) check() {
 		w.t.Errorf("CK2: %v, err %v", left.Bad, err)
 	}
 	for _, r := range left.Records {
-		// An agent that never heard of a pod keeps its end for a day (CK7).
+		// An agent that never heard of a pod keeps the record of its end for a day (CK7).
 		if !r.Finished || len(w.fates) == 1 {
 			w.t.Errorf("HI10: the record of %s is left: %+v", r.UID, r)
 		}
@@ -230,18 +230,18 @@ func (w *world) check() {
 	}
 }
 
-// crashVariable, set to "full", kills at every point: make crash.
+// crashVariable, set to "full", makes the test kill at every point: make crash.
 const crashVariable = "PODWRIGHT_CRASH"
 
-// crashSlice is how many kills of each life the suite does otherwise, always the same ones. The
-// full run kills at every point; the point where the next agent dies too is drawn again each day,
-// or by the seed in the variable below.
+// crashSlice is the number of kills per life in a normal run, which always makes the same ones. A
+// full run kills at every point; each day, or by the seed in the variable below, it draws other
+// points at which the next agent dies too.
 const (
 	crashSlice        = 24
 	crashSeedVariable = "PODWRIGHT_CRASH_SEED"
 )
 
-// crashSeed is what deaths are drawn from.
+// crashSeed returns the seed from which deaths are drawn.
 func crashSeed(t *testing.T, full bool) uint64 {
 	t.Helper()
 	if text := os.Getenv(crashSeedVariable); text != "" {
@@ -257,10 +257,9 @@ func crashSeed(t *testing.T, full bool) uint64 {
 	return 1
 }
 
-// TestCrash: CK11, HI7, HI8, HI9, status.md 9.1, 9.3. Every life is lived undisturbed, and
-// then with the agent killed before or after each operation on the disk, runtime call
-// and message to a sink, what was not synced being lost or not. An observer sees no
-// difference.
+// TestCrash: CK11, HI7, HI8, HI9, status.md 9.1, 9.3. Every life first runs undisturbed, and then
+// with the agent killed before or after each operation on the disk, runtime call and message to a
+// sink, with and without the loss of what was not synced. An observer sees no difference.
 func TestCrash(t *testing.T) {
 	full := os.Getenv(crashVariable) == "full"
 	seed := crashSeed(t, full)
@@ -297,8 +296,8 @@ func TestCrash(t *testing.T) {
 	t.Logf("kill points: %d, lives compared: %d, differences: %d", sum.points.Load(), sum.lives.Load(), sum.differences.Load())
 }
 
-// undisturbed runs a life several times without killing an agent, and returns what it reports in
-// all of them, and how many points an agent passes in it.
+// undisturbed runs a life several times without killing an agent. It returns everything that these
+// runs report, and the number of points that an agent passes.
 func (l life) undisturbed(t *testing.T) (calm *tale.Tale, points int) {
 	for range 6 {
 		synctest.Test(t, func(t *testing.T) {
@@ -316,7 +315,7 @@ func (l life) undisturbed(t *testing.T) (calm *tale.Tale, points int) {
 	return calm, points
 }
 
-// death is when agents are killed in a life.
+// death says when agents are killed in a life.
 type death struct {
 	// at are the points at which the first, the second... agent dies.
 	at []int
@@ -333,8 +332,8 @@ func (d death) String() string {
 	return text
 }
 
-// deaths are those at each point, with what is not synced lost and not, and as many in
-// which the next agent dies too, early in its life.
+// deaths returns a death at each point, with and without the loss of what is not synced, and as
+// many in which the next agent dies too, early in its life.
 func (l life) deaths(points int, random *rand.Rand) (all []death) {
 	for at := 1; at <= points; at++ {
 		twice := []int{at, 1 + random.IntN(60)}

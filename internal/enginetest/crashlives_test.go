@@ -9,14 +9,14 @@ import (
 	"github.com/podwright/podwright/runtime/fake"
 )
 
-// life is the script of some pods: what their containers do, what is desired when,
-// and when the runtime is looked at.
+// life is the script of some pods: what their containers do, when they are desired, and when the
+// test looks at the runtime.
 type life struct {
 	name    string
 	pods    func() []*v1.Pod
 	scripts map[string]func(fake.Launch) fake.Script
-	// removed is when nothing is desired any more, end when the life is over. looks are quiet
-	// moments.
+	// removed is when nothing is desired any more, and end is when the life is over. looks are
+	// quiet moments.
 	removed, end time.Duration
 	// restarted is when a restart of the pods is requested, 0: never.
 	restarted time.Duration
@@ -28,7 +28,7 @@ func always(s fake.Script) func(fake.Launch) fake.Script {
 	return func(fake.Launch) fake.Script { return s }
 }
 
-// firstly is a script whose first run ends differently.
+// firstly is a script in which the first run ends differently.
 func firstly(end fake.Exit, s fake.Script) func(fake.Launch) fake.Script {
 	return func(l fake.Launch) fake.Script {
 		if l.Attempt > 0 {

@@ -17,9 +17,9 @@ import (
 
 var errDead = errors.New("the agent is dead")
 
-// fate numbers the points that one agent passes, before and after each operation on
-// the disk, runtime call and message to a sink, and ends the agent at one of them:
-// from then on nothing it does has an effect, and nothing it asks for is answered.
+// fate numbers the points that one agent passes, before and after each operation on the disk,
+// runtime call and message to a sink, and ends the agent at one of them: from then on nothing that
+// the agent does has an effect, and its calls get no answer.
 type fate struct {
 	// end ends the calls in flight, as a broken connection does.
 	end    context.Context
@@ -61,7 +61,7 @@ func (f *fate) isDead() bool {
 	return f.dead
 }
 
-// disk gives the agent its disk.
+// disk returns the agent's disk.
 func (f *fate) disk(d *checkpointtest.Disk) *checkpointtest.Points {
 	name := func(when string, op checkpointtest.Op) string { return when + " " + op.Kind + " " + op.Name }
 	return &checkpointtest.Points{
@@ -71,7 +71,7 @@ func (f *fate) disk(d *checkpointtest.Disk) *checkpointtest.Points {
 	}
 }
 
-// Store is the agent's way to a sink. What a dead agent sends does not arrive, which the agent does
+// sink is the agent's way to a sink. What a dead agent sends does not arrive, and the agent does
 // not notice.
 func (f *fate) sink(to status.StatusSink) status.StatusSink {
 	return status.SinkFunc(func(ctx context.Context, u status.Update) (status.StoreResult, error) {
@@ -97,7 +97,7 @@ func (s silentIn) Eventf(object apiruntime.Object, kind, reason, format string, 
 	}
 }
 
-// mortal is a runtime as one agent reaches it.
+// mortal is the runtime as one agent reaches it.
 type mortal struct {
 	*fake.Runtime
 	fate *fate
@@ -219,7 +219,7 @@ func (m mortal) PullImage(ctx context.Context, image *runtimeapi.ImageSpec, auth
 	})
 }
 
-// GetContainerEvents ends with the agent; what it brings is only a hint.
+// GetContainerEvents ends with the agent; its events are only hints.
 func (m mortal) GetContainerEvents(ctx context.Context, to chan *runtimeapi.ContainerEventResponse, up func(runtimeapi.RuntimeService_GetContainerEventsClient)) error {
 	if m.fate.isDead() {
 		return errDead

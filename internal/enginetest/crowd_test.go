@@ -26,8 +26,8 @@ var (
 // mixed stands for all kinds of bad pods together.
 const mixed = "mixed"
 
-// crowdCell is one cell of the matrix: n pods of which k are bad. Each of these has one of
-// the kinds, which are separated by commas.
+// crowdCell is one cell of the matrix: n pods of which k are bad. Each bad pod has one of the
+// kinds, which are separated by commas.
 type crowdCell struct {
 	seed  uint64
 	kinds string
@@ -50,8 +50,8 @@ func (c crowdCell) ailments() []ailment {
 	})
 }
 
-// crowdCells are what the flags ask for: the matrix, or a slice in which each kind is once
-// in a small crowd.
+// crowdCells returns the cells that the flags ask for: the matrix, or a part in which each kind
+// occurs once, in a small crowd.
 func crowdCells() []crowdCell {
 	seed := cmp.Or(*crowdSeed, rand.Uint64N(1<<32)+1)
 	kinds, cells := []string{}, []crowdCell{}
@@ -86,10 +86,10 @@ func crowdCells() []crowdCell {
 	return cells
 }
 
-// TestCrowd: IN2. Of n pods, k are bad, in every possible way, and each good pod lives as it does
-// without them: it runs no later than 5 s after, is signalled within 1 s of its removal, restarts
-// at its own back-off, its status and its probes are true, and nothing is left of it. Explain says
-// what each bad pod waits for.
+// TestCrowd: IN2. Of n pods, k are bad, in every possible way. Each good pod lives as it does
+// without them: it runs at most 5 s later, is signalled within 1 s of its removal, restarts at its
+// own back-off, has a true status and true probes, and leaves nothing. Explain says what each bad
+// pod waits for.
 func TestCrowd(t *testing.T) {
 	t.Parallel()
 	var table strings.Builder

@@ -20,7 +20,7 @@ import (
 	"github.com/podwright/podwright/syncloop/shutdown"
 )
 
-// manyPods returns n pods with one container of this name and a grace in seconds.
+// manyPods returns n pods with one container of this name and this grace in seconds.
 func manyPods(n int, container string, grace int64) (list []*v1.Pod) {
 	for i := range n {
 		p := newPod(fmt.Sprintf("%s-%02d", container, i), container)
@@ -30,7 +30,7 @@ func manyPods(n int, container string, grace int64) (list []*v1.Pod) {
 	return list
 }
 
-// running waits until all of the pods run.
+// running waits until all the pods run.
 func (r *rig) running(list ...*v1.Pod) {
 	r.t.Helper()
 	for _, p := range list {
@@ -38,7 +38,7 @@ func (r *rig) running(list ...*v1.Pod) {
 	}
 }
 
-// signalled checks that each pod was told to stop within a second of a moment.
+// signalled checks that each pod was told to stop within a second of since.
 func (r *rig) signalled(since time.Time, list ...*v1.Pod) {
 	r.t.Helper()
 	for _, p := range list {
@@ -67,8 +67,8 @@ func (r *rig) nothingOf(list ...*v1.Pod) error {
 	return nil
 }
 
-// TestDeafPodsDelayNoStop: IN1. 40 pods that ignore SIGTERM and have 29 s are removed, or the node
-// shuts down: each is told to stop at once, and all have ended when their grace is over.
+// TestDeafPodsDelayNoStop: IN1. 40 pods that ignore SIGTERM and have a grace of 29 s are removed, or
+// the node shuts down. Each pod is told to stop at once, and all have ended when their grace is over.
 func TestDeafPodsDelayNoStop(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"removal", "shutdown"} {
@@ -110,8 +110,8 @@ func TestDeafPodsDelayNoStop(t *testing.T) {
 }
 
 // TestDeafPodsDelayNoEviction: IN1. While 20 removed pods use their hour of grace, memory runs out:
-// the pod that uses too much is told to stop at once, and no other is. A running pod that is not
-// known is killed once, too.
+// the pod that uses too much is told to stop at once, and no other pod is. An unknown running pod
+// is also killed, once.
 func TestDeafPodsDelayNoEviction(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -168,7 +168,7 @@ func TestDeafPodsDelayNoEviction(t *testing.T) {
 	})
 }
 
-// makeAgain creates and starts in the runtime what it created for the pod before, without the engine.
+// makeAgain repeats, past the engine, the creation and start of the pod's sandbox and container in the runtime.
 func makeAgain(t *testing.T, rt *fake.Runtime, uid types.UID) {
 	t.Helper()
 	request := func(m fake.Method) any { return rt.Calls(fake.Match{Method: m, PodUID: uid})[0].Request }
@@ -197,9 +197,8 @@ func hungRegistry(ref string, _ *runtimeapi.AuthConfig) fake.Pull {
 }
 
 // TestHungPullsDelayNoRestart: IN1. 40 pods wait for pulls that never end. Another pod exits: it
-// restarts at its back-off, and its status is true meanwhile. New pods start. A deadline ends its
-// pod although its pull hangs, a removed pod is gone at once, and the others say what they wait
-// for.
+// restarts at its back-off, and its status is true meanwhile. New pods start. A deadline ends a pod
+// although its pull hangs, a removed pod is gone at once, and the others say what they wait for.
 func TestHungPullsDelayNoRestart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

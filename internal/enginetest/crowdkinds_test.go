@@ -12,7 +12,7 @@ import (
 	"github.com/podwright/podwright/runtime/fake"
 )
 
-// ailment is what is wrong with a bad pod of a crowd, from the beginning until the crowd is healed.
+// ailment is the trouble of a bad pod in a crowd, from the beginning until the crowd is healed.
 // Fields that are not set do no harm.
 type ailment struct {
 	name string
@@ -20,21 +20,21 @@ type ailment struct {
 	spoil func(*v1.Pod)
 	// script is what its containers do.
 	script fake.Script
-	// hangs are calls about it that do not answer, slow ones that answer after 30 s.
+	// hangs are the calls about it that do not answer, slow those that answer after 30 s.
 	hangs, slow []fake.Method
-	// pull is how a pull of its own image goes; nil: its image is present.
+	// pull is the outcome of a pull of its own image; nil: its image is present.
 	pull *fake.Pull
-	// mount and unmount are the volume manager's calls that do not answer.
+	// mount and unmount: this call of the volume manager does not answer.
 	mount, unmount bool
-	// files is how many files the bad pods of a cell share in their folders.
+	// files is the number of files that the bad pods of a cell have in their folders, all together.
 	files int
 	// drips: its HTTP probe answers a byte per second.
 	drips bool
-	// sink, write and read are how the sink and the disk take its status and its record.
+	// sink, write and read are the answers of the sink to its status and of the disk to its record.
 	sink, write, read error
 	sinkHangs         bool
-	// panics and undecided: the user's admission handler panics, or does not return;
-	// vetoing: the user's veto does not.
+	// panics and undecided: the user's admission handler panics, or does not return. vetoing: the
+	// user's veto does not return.
 	panics, undecided, vetoing bool
 	// fills: it fills the disk until its emptyDir is gone.
 	fills bool
@@ -42,8 +42,8 @@ type ailment struct {
 	flips bool
 	// told is what Explain says about it while it is ill.
 	told string
-	// lingers is what Explain says about it after its removal; empty: it goes as soon as a
-	// good pod does.
+	// lingers is what Explain says about it after its removal; empty: it goes as soon as a good
+	// pod.
 	lingers string
 	// listed: Problems names it while it is ill and desired; stuck: after its removal.
 	listed, stuck bool

@@ -14,35 +14,33 @@ import (
 
 // The moments of a crowd's script.
 const (
-	crowdFills   = 40 * time.Second  // pods that fill the disk do
+	crowdFills   = 40 * time.Second  // pods that fill the disk do so
 	crowdLeaves  = 50 * time.Second  // some pods are removed
-	crowdReturns = 60 * time.Second  // some of the bad ones return under their UID
+	crowdReturns = 60 * time.Second  // some bad pods return under their UID
 	crowdFalls   = 100 * time.Second // good pods' probes fail
 	crowdRises   = 130 * time.Second // and succeed again
 	crowdJudged  = 250 * time.Second // statuses are compared with what runs
 	crowdEnds    = 255 * time.Second // all good pods are removed
-	crowdHeals   = 285 * time.Second // nothing is wrong any more, all pods are removed
+	crowdHeals   = 285 * time.Second // all trouble ends, all pods are removed
 )
 
 // crowdMember is one pod of a crowd.
 type crowdMember struct {
 	pod *v1.Pod
-	// bad is what is wrong with it; nil: nothing.
+	// bad is its ailment; nil: it is a good pod.
 	bad *ailment
-	// come and leave are when it is desired and no longer; back is when it is
-	// desired again, 0 if it is not.
+	// It is desired from come until leave, and again from back; 0: it does not come back.
 	come, leave, back time.Duration
 	// job: its container ends for good.
 	job bool
 }
 
-// desired reports whether the pod is to be there at a moment.
+// desired reports whether the pod is desired at a moment.
 func (m *crowdMember) desired(at time.Duration) bool {
 	return at >= m.come && at < m.leave || m.back > 0 && at >= m.back && at < crowdHeals
 }
 
-// crowdMembers draws n pods of which k are bad. The good ones depend on the seed, n and k
-// only.
+// crowdMembers draws n pods of which k are bad. The good ones depend only on the seed, n and k.
 func crowdMembers(c crowdCell) []*crowdMember {
 	rng := rand.New(rand.NewPCG(c.seed, uint64(c.n)<<32|uint64(c.k)))
 	members := make([]*crowdMember, 0, c.n)
@@ -138,8 +136,8 @@ func (n *crowdNode) script(l fake.Launch) fake.Script {
 	}}
 }
 
-// crowdLife is what became of one good pod, as times after the event that asked for it; negative:
-// it did not happen.
+// crowdLife is the life of one good pod. Each time counts from the event that asked for the step;
+// negative: the step did not happen.
 type crowdLife struct {
 	running   time.Duration   // from its arrival
 	restarts  []time.Duration // of flaky: from each of its ends
@@ -149,7 +147,7 @@ type crowdLife struct {
 	rose      time.Duration   // and back
 }
 
-// life reads from the calls about a pod, from the sink, and from what was seen to go.
+// life computes a pod's life from the calls about it, from what the sink heard, and from the times at which pods were gone.
 func (m *crowdMember) life(begin time.Time, calls []fake.Call, told crowdTale, gone map[types.UID]time.Duration) crowdLife {
 	l := crowdLife{running: -1, signalled: -1, gone: -1, fell: -1, rose: -1}
 	if !told.running.IsZero() {
@@ -181,7 +179,7 @@ func (m *crowdMember) life(begin time.Time, calls []fake.Call, told crowdTale, g
 	return l
 }
 
-// judge compares the life of a good pod with the one it has without the bad pods (IN2).
+// judge compares the life of a good pod with its life without the bad pods (IN2).
 func (m *crowdMember) judge(got, want crowdLife) (problems []string) {
 	bad := func(format string, args ...any) {
 		problems = append(problems, m.pod.Name+": "+fmt.Sprintf(format, args...))
@@ -208,7 +206,7 @@ func (m *crowdMember) judge(got, want crowdLife) (problems []string) {
 	return problems
 }
 
-// probed reports whether the pod is there when probes fail, and has one.
+// probed reports whether the pod has a probe and is desired while probes fail.
 func (m *crowdMember) probed() bool {
 	return m.pod.Spec.Containers[0].ReadinessProbe != nil && m.desired(crowdRises)
 }

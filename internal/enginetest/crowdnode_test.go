@@ -26,14 +26,14 @@ import (
 	"github.com/podwright/podwright/syncloop/admission"
 )
 
-// crowdNode is everything that an engine uses: the runtime, the disk, the registry, and the
-// user's functions. Each of them looks up what is wrong with the pod it is called for.
+// crowdNode is everything that an engine uses: the runtime, the disk, the registry, and the user's
+// functions. Each of them looks up the ailment of the pod for which it is called.
 type crowdNode struct {
 	root   string
 	rt     *fake.Runtime
 	disk   *checkpointtest.Disk
 	ill    map[types.UID]*ailment // never changes
-	healed chan struct{}          // closed when nothing is wrong any more
+	healed chan struct{}          // closed when all trouble ends
 
 	mu      sync.Mutex
 	ready   bool // what the good pods' probes say
@@ -43,8 +43,7 @@ type crowdNode struct {
 	filling []types.UID
 }
 
-// crowdTale is what the sink heard about a pod: when it ran first, and when its readiness
-// changed.
+// crowdTale is what the sink heard about a pod: when it first ran, and when its readiness changed.
 type crowdTale struct {
 	running time.Time
 	ready   []readyTurn
@@ -82,7 +81,7 @@ func newCrowdNode(root string, ill map[types.UID]*ailment) *crowdNode {
 	return n
 }
 
-// of returns what is wrong with a pod now, nil if nothing is.
+// of returns the ailment that a pod has now, nil if it has none.
 func (n *crowdNode) of(uid types.UID) *ailment {
 	a := n.ill[uid]
 	if a == nil || n.well() {
@@ -151,12 +150,12 @@ func (n *crowdNode) full() bool {
 		if _, err := os.Stat(scratchFile(n.root, n.filling[0])); err == nil {
 			return true
 		}
-		n.filling = n.filling[1:] // data does not come back
+		n.filling = n.filling[1:] // data that is gone does not come back
 	}
 	return false
 }
 
-// fills says that a pod's data fills the disk from now on.
+// fills records that a pod's data fills the disk from now on.
 func (n *crowdNode) fills(uid types.UID) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -240,7 +239,7 @@ func (n *crowdNode) Mounted(_ context.Context, uid types.UID) ([]string, error) 
 	return nil, nil
 }
 
-// hang waits for the end of a context, or until all is well.
+// hang waits until a context ends or all is well.
 func (n *crowdNode) hang(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -299,7 +298,7 @@ func (n *crowdNode) answer(conn net.Conn, uid types.UID) {
 	}
 }
 
-// probes is what good pods' probes say.
+// probes returns what the good pods' probes say.
 func (n *crowdNode) probes() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

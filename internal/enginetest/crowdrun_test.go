@@ -27,8 +27,8 @@ type crowd struct {
 	node    *crowdNode
 	members []*crowdMember
 	begin   time.Time
-	// going are good pods that were removed and may have left something, gone is when nothing was
-	// left.
+	// going are the removed good pods that may have left something; gone is when nothing was left
+	// of them.
 	going map[types.UID]bool
 	gone  map[types.UID]time.Duration
 	// flipped counts the changes of manifests that flip.
@@ -121,7 +121,7 @@ func (c *crowd) deliver(at time.Duration) {
 // flips bounds how many manifests a cell changes.
 const flips = 300
 
-// flip changes the manifests that flip, ten times in this second.
+// flip changes the manifests that flip, ten times in one second.
 func (c *crowd) flip(at time.Duration) {
 	var flipping []*v1.Pod
 	for _, m := range c.members {
@@ -187,7 +187,7 @@ func (c *crowd) look(at time.Duration) {
 	}
 }
 
-// remains returns what there is of pods in the runtime and on the disk.
+// remains returns what the runtime and the disk hold of each pod.
 func (c *crowd) remains() map[types.UID][]string {
 	left := map[types.UID][]string{}
 	sandboxes, err := c.runtime.ListPodSandbox(c.t.Context(), nil)
@@ -235,7 +235,7 @@ func (c *crowd) truths() {
 	}
 }
 
-// explain checks what Explain and Problems say of the bad pods.
+// explain checks what Explain and Problems say about the pods.
 func (c *crowd) explain() {
 	listed := map[types.UID]bool{}
 	for _, p := range c.engine.Problems() {
@@ -249,7 +249,7 @@ func (c *crowd) explain() {
 			continue
 		}
 		want, problem := m.bad.told, m.bad.listed
-		if m.leave < crowdJudged && (m.back == 0 || m.bad.lingers != "") { // its first life lasts
+		if m.leave < crowdJudged && (m.back == 0 || m.bad.lingers != "") { // its first life has not ended
 			want, problem = m.bad.lingers, m.bad.stuck
 		}
 		if m.leave < crowdJudged && m.back == 0 && m.bad.name != "preStop hangs" && c.runtime.Running(m.pod.UID, "main") > 0 &&
@@ -271,12 +271,11 @@ func (c *crowd) explain() {
 	}
 }
 
-// heal ends what is wrong, removes all pods, and waits until nothing is left.
+// heal ends all trouble, removes all pods, and waits until nothing is left.
 func (c *crowd) heal() {
 	c.until(crowdHeals)
 	close(c.node.healed)
-	// Calls that hang end with the runtime's daemon, containers that ignore signals by
-	// themselves.
+	// Calls that hang end with the runtime's daemon. Containers that ignore signals exit below.
 	c.runtime.SetDown(true)
 	c.runtime.SetDown(false)
 	c.set()
@@ -310,7 +309,7 @@ func (c *crowd) heal() {
 	c.stop()
 }
 
-// compare reports how good pods suffer.
+// compare reports good pods that suffer.
 func (c *crowd) compare(got, want map[types.UID]crowdLife) {
 	var problems []string
 	for _, m := range c.members {

@@ -33,8 +33,8 @@ func (r *rig) records(pod *v1.Pod) (out []string) {
 	return out
 }
 
-// spec/syncloop.md PE2, spec/runtime.md 19.6: of a container that keeps crashing, only the newest
-// dead one exists at any time, not just once a minute, and nothing is started because of that.
+// spec/syncloop.md PE2, spec/runtime.md 19.6: if a container keeps crashing, only its newest dead
+// instance exists at any time, not just once a minute, and this starts nothing.
 func TestDeadContainersGoSoon(t *testing.T) {
 	for _, keep := range []int{0, 2} {
 		t.Run(fmt.Sprint("keep ", keep), func(t *testing.T) {
@@ -76,8 +76,8 @@ func TestDeadContainersGoSoon(t *testing.T) {
 	}
 }
 
-// spec/runtime.md 18.4, 18.2: the engine rotates logs without any call except the reopening, and
-// makes links where it is asked to.
+// spec/runtime.md 18.4, 18.2: the engine rotates logs with no call except the reopening, and makes
+// links where the configuration asks for them.
 func TestLogsRotateWithoutExtraCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := fake.New(fake.Options{WriteLogs: true, Script: func(fake.Launch) fake.Script {
@@ -134,7 +134,7 @@ func TestFailedCollectionIsAnEvent(t *testing.T) {
 	})
 }
 
-// Settings that cannot work are refused, each by its name.
+// New refuses settings that cannot work, and names each.
 func TestImpossibleLogSettingsAreRefused(t *testing.T) {
 	rt := fake.New(fake.Options{})
 	for want, change := range map[string]func(*podwright.Config){
@@ -152,8 +152,8 @@ func TestImpossibleLogSettingsAreRefused(t *testing.T) {
 }
 
 // spec/syncloop.md PE3, PE4, edge case 30: a removal that hangs holds up nothing: the queue fills,
-// the container restarts as usual, and garbage collection gets the rest later, when it is known how
-// each of them ended.
+// the container restarts as usual, and garbage collection removes the rest later, once the engine
+// knows how each container ended.
 func TestHangingRemovalHoldsUpNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -17,8 +17,8 @@ func withDeadline(p *v1.Pod, seconds int64) *v1.Pod {
 }
 
 // TestPodFailsAtItsDeadline: W1-W5, edge case 27. The pod fails exactly when its deadline passes,
-// once, with one event, even if the agent was restarted meanwhile or was down at that time. A pod
-// that finished before is left alone.
+// once, with one event, even if the agent restarts meanwhile or is down at that time. A pod that
+// finished before is left alone.
 func TestPodFailsAtItsDeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -34,7 +34,7 @@ func TestPodFailsAtItsDeadline(t *testing.T) {
 		begin := r.pod("uid-soon").Status.StartTime.Time
 		<-time.After(time.Until(begin.Add(29500 * time.Millisecond)))
 		r.phase("uid-soon", v1.PodFailed, 40*time.Second)
-		// The poll of the test is 10 ms then, start times are whole seconds.
+		// At this point the test polls every 10 ms; start times are whole seconds.
 		if took := time.Since(begin); took < 30*time.Second || took > 30*time.Second+20*time.Millisecond {
 			t.Errorf("failed %v after its start, want 30 s", took)
 		}
@@ -54,7 +54,7 @@ func TestPodFailsAtItsDeadline(t *testing.T) {
 		}
 		r.stop()
 
-		<-time.After(20 * time.Minute) // "down" runs out meanwhile
+		<-time.After(20 * time.Minute) // the deadline of "down" passes meanwhile
 		again := newRig(t, rt, root).start()
 		again.set(pods...)
 		again.phase("uid-down", v1.PodFailed, 10*time.Second)
@@ -72,7 +72,7 @@ func TestPodFailsAtItsDeadline(t *testing.T) {
 	})
 }
 
-// TestMovedDeadlineCounts: W1, W2. A pod whose deadline was moved fails when the new one passes.
+// TestMovedDeadlineCounts: W1, W2. A pod whose deadline is moved fails when the new deadline passes.
 func TestMovedDeadlineCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, fake.New(fake.Options{}), t.TempDir()).start()

@@ -21,9 +21,9 @@ import (
 
 var levels = flag.Int("levels", 3000, "how deep the tree of a pod is")
 
-// TestDeepTreeHoldsUpNoPod (IN19): a pod leaves an emptyDir deeper than a path can be long and than
-// files can be open. It is measured, survives the agent, and is removed, while other pods come and
-// go.
+// TestDeepTreeHoldsUpNoPod (IN19): a pod leaves an emptyDir with more levels than a path can name
+// and a process can hold open. The engine measures it and removes it, even after a restart of the
+// agent, while other pods come and go.
 func TestDeepTreeHoldsUpNoPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const others, rounds = 20, 4
@@ -35,7 +35,7 @@ func TestDeepTreeHoldsUpNoPod(t *testing.T) {
 		r.phase(deep.UID, v1.PodRunning, time.Minute)
 		volume := filepath.Dir(scratchFile(n.root, deep.UID))
 		treetest.Chain(t, volume, *levels, 0)
-		t.Cleanup(func() { // what is left of it is too deep for the removal of the test's folder
+		t.Cleanup(func() { // its remains are too deep for the cleanup of t.TempDir
 			if err := tree.RemovePath(context.WithoutCancel(t.Context()), volume); err != nil {
 				t.Error(err)
 			}

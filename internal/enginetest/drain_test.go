@@ -18,7 +18,7 @@ import (
 	"github.com/podwright/podwright/runtime/fake"
 )
 
-// TestDrainLeavesNothing: every pod is stopped with its grace, nothing is left, Run ends.
+// TestDrainLeavesNothing: a drain stops every pod with its grace and leaves nothing, and Run ends.
 func TestDrainLeavesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := byContainer(map[string]fake.Script{"slow": {OnTERM: fake.Exit{After: 5 * time.Second}}, "deaf": {IgnoreTERM: true}})
@@ -71,8 +71,8 @@ func TestDrainNeedsNoSource(t *testing.T) {
 	})
 }
 
-// TestDrainWaitsForRuntime: a drain that finds the runtime down keeps asking; what runs there is
-// stopped when it is back.
+// TestDrainWaitsForRuntime: a drain that finds the runtime down keeps asking, and stops what runs
+// there once the runtime is back.
 func TestDrainWaitsForRuntime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := fake.New(fake.Options{})
@@ -99,7 +99,7 @@ func TestDrainWaitsForRuntime(t *testing.T) {
 	})
 }
 
-// TestDrainNamesPodsItCouldNotStop: a pod that cannot be stopped is named.
+// TestDrainNamesPodsItCouldNotStop: a drain names a pod that it cannot stop.
 func TestDrainNamesPodsItCouldNotStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := fake.New(fake.Options{})
@@ -117,8 +117,8 @@ func TestDrainNamesPodsItCouldNotStop(t *testing.T) {
 
 // TestDrainLeavesEachPodItsOwnGrace: IN7, IN1. Ten deaf pods run from before; half of them have
 // been stopping for 20 s of their 60 when the agent is killed. The next agent, whose source does
-// not answer, is drained at once: each pod has what is left of its own grace, all at the same time,
-// and the drain ends after the longest.
+// not answer, is drained at once: all pods use the rest of their own grace at the same time, and
+// the drain ends with the longest.
 func TestDrainLeavesEachPodItsOwnGrace(t *testing.T) {
 	const n, grace, passed = 10, 60, 20
 	synctest.Test(t, func(t *testing.T) {
@@ -172,8 +172,8 @@ func TestDrainLeavesEachPodItsOwnGrace(t *testing.T) {
 }
 
 // TestDrainTellsUnreadablePodsToStop: V8, IN1. A pod runs from before, its source has not answered,
-// and the runtime lists it but does not describe it. A drain still tells it to stop, and stops the
-// others meanwhile.
+// and the runtime lists it but does not describe it. A drain still tells the pod to stop, and stops
+// the others meanwhile.
 func TestDrainTellsUnreadablePodsToStop(t *testing.T) {
 	for name, effect := range map[string]fake.Effect{"hangs": {Hang: true}, "fails": {Err: errors.New("broken metadata")}} {
 		t.Run(name, func(t *testing.T) {

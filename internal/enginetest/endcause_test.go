@@ -25,18 +25,17 @@ import (
 	"github.com/podwright/podwright/syncloop/shutdown"
 )
 
-// ending is one way to decide an end for the pods "victim-0" and "victim-1", which run beside the
-// pod "quiet".
+// ending is one way to end the pods "victim-0" and "victim-1", which run beside the pod "quiet".
 type ending struct {
 	name, reason string
-	api          bool // the pods are an API's, otherwise static ones
+	api          bool // the pods are those of an API; otherwise they are static
 	configure    func(c *podwright.Config, node *scarce)
-	// decide makes the first agent decide; it returns when ctx ends at the latest.
+	// decide makes the first agent decide; it returns before or when ctx ends.
 	decide func(ctx context.Context, s *endingScene)
 }
 
-// waysToEnd are all ways, each for static pods and for those of an API. A static pod that its
-// node's shutdown ended starts again when the node is back, so there is none of these.
+// waysToEnd returns all ways, each for static pods and for those of an API. A static pod starts
+// again when its node is back after a shutdown, so that case is missing.
 func waysToEnd() []ending {
 	var out []ending
 	for _, api := range []bool{false, true} {
@@ -72,7 +71,7 @@ func waysToEnd() []ending {
 // dns is the critical pod that the victims make room for.
 func dns() *v1.Pod { return critical(asking(newPod("dns"), "2")) }
 
-// endingScene is where an end is decided, and what outlives the agent that decides it.
+// endingScene is the machine on which an end is decided: the part that outlives the agent that decides it.
 type endingScene struct {
 	ending
 	t     *testing.T
@@ -106,8 +105,8 @@ func (s *endingScene) pods() []*v1.Pod {
 	return out
 }
 
-// start starts an agent, which dies at a point unless that is 0; only the first is told to
-// decide.
+// start starts an agent, which dies at the point at unless that is 0. Only the first agent has the
+// configuration that decides the end.
 func (s *endingScene) start(first bool, at int) {
 	s.fate = newFate(s.t.Context(), at)
 	way := mortal{s.rt, s.fate}
@@ -139,9 +138,9 @@ func (s *endingScene) tell(pods ...*v1.Pod) {
 	}
 }
 
-// play lets an agent decide, dies at the point after that, and lets the next one go on. It
-// returns how many points an agent that does not die passes; what was not synced is lost,
-// or was kept. The next one dies too, at a point after its start, unless that is 0.
+// play makes an agent decide, kills it at the point at after that, and continues with the next
+// agent. The next one also dies, at the point again, unless that is 0. What was not synced is lost
+// unless kept is true. play returns the number of points that the first agent passes.
 func (e ending) play(t *testing.T, at, again int, kept bool) (points int) {
 	s := &endingScene{
 		ending: e, t: t, disk: &checkpointtest.Disk{}, api: &mirror.FakeClient{}, root: t.TempDir(),
@@ -217,17 +216,17 @@ func (e ending) play(t *testing.T, at, again int, kept bool) (points int) {
 	return points
 }
 
-// resume names the desired pods to an agent that follows another.
+// resume names the desired pods to a later agent.
 func (s *endingScene) resume() {
-	if desired := s.pods(); s.name == "preemption" { // still, and it may be judged before its victims are handed over
+	if desired := s.pods(); s.name == "preemption" { // dns is still desired, and may be judged before its victims are named
 		s.tell(append(desired, dns())...)
 	} else {
 		s.tell(desired...)
 	}
 }
 
-// check looks at what became of a victim: it is Failed for the reason and nothing of it runs,
-// or nothing was done about it and it runs on.
+// check checks the outcome for a victim: it is Failed for the reason and nothing of it runs, or
+// nothing was done about it and it still runs.
 func (s *endingScene) check(uid types.UID, signalled bool) {
 	s.t.Helper()
 	st := s.agent.pod(uid).Status
@@ -237,7 +236,7 @@ func (s *endingScene) check(uid types.UID, signalled bool) {
 	switch {
 	case starts(s.rt, uid) != 1:
 		s.t.Errorf("%s was started %d times", uid, starts(s.rt, uid))
-	case st.Phase == v1.PodRunning && running == 1 && !signalled && failed < 0: // not decided, as far as anyone knows
+	case st.Phase == v1.PodRunning && running == 1 && !signalled && failed < 0: // as far as an observer can tell, its end was not decided
 	case st.Phase != v1.PodFailed || st.Reason != s.reason || st.Message == "" || running != 0:
 		s.t.Errorf("%s: %d containers run, signalled %v, status %s %q %q", uid, running, signalled, st.Phase, st.Reason, st.Message)
 	case failed != len(told)-1:
@@ -249,8 +248,8 @@ func (s *endingScene) check(uid types.UID, signalled bool) {
 	}
 }
 
-// checkNothingHeld: a pod that was stopped for the room it takes keeps no data and, if it is static
-// and was stopped for others, no containers.
+// checkNothingHeld checks that a victim keeps no data and, if it is static and had to end to free
+// resources, no containers.
 func (s *endingScene) checkNothingHeld(uid types.UID) {
 	s.t.Helper()
 	if _, err := os.Stat(scratchFile(s.root, uid)); err == nil {

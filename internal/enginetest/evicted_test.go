@@ -16,10 +16,10 @@ import (
 	"github.com/podwright/podwright/syncloop/mirror"
 )
 
-// TestEvictedPodKeepsNoContainers: section 10, PE2, PE4, edge case 29. When a pod was evicted,
-// according to its API or by this node, every exited container is removed at once, although the pod
-// is still desired; how each of them ended stays known, even to the next agent. A pod that only
-// failed keeps the newest of each name.
+// TestEvictedPodKeepsNoContainers: section 10, PE2, PE4, edge case 29. If a pod is evicted, by this
+// node or according to its API, all its exited containers are removed at once, although the pod is
+// still desired. The engine still knows how each of them ended, even in the next agent. A pod that
+// only failed keeps the newest container of each name.
 func TestEvictedPodKeepsNoContainers(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -68,7 +68,7 @@ func TestEvictedPodKeepsNoContainers(t *testing.T) {
 	}
 }
 
-// told checks what is known of the ends of a pod's containers "job" and "app".
+// told checks that the status shows how a pod's containers "job" and "app" ended.
 func told(t *testing.T, r *rig, pod *v1.Pod) {
 	t.Helper()
 	codes := map[string]int32{}
@@ -102,7 +102,7 @@ func TestEvictedPodKeepsExitCodesWhileItStops(t *testing.T) {
 		<-time.After(10 * time.Second)
 		evicted := pod.DeepCopy()
 		evicted.Status.Phase, evicted.Status.Reason = v1.PodFailed, "Evicted"
-		evicted.Labels = map[string]string{"evicted": "yes"} // a change that reaches the worker
+		evicted.Labels = map[string]string{"evicted": "yes"} // a change that the worker sees
 		api.Put(evicted)
 		<-time.After(10 * time.Second)
 		synctest.Wait()

@@ -24,7 +24,7 @@ import (
 	"github.com/podwright/podwright/syncloop/source"
 )
 
-// scarce is a node whose memory is what its pods leave.
+// scarce is a node whose free memory is what its pods do not use.
 type scarce struct {
 	mu   sync.Mutex
 	used map[types.UID]uint64
@@ -71,8 +71,8 @@ func disrupted(p *v1.Pod) bool {
 }
 
 // TestGreedyPodIsEvictedForGood: section 16, eviction: the pod that uses more than it requested is
-// evicted, is Failed for the reason Evicted with the condition DisruptionTarget, and stays so over
-// a restart of the agent, because it is an API's; the others are not touched.
+// evicted, is Failed for the reason Evicted with the condition DisruptionTarget, and stays Failed
+// over a restart of the agent, because it is a pod of an API. The others are not touched.
 func TestGreedyPodIsEvictedForGood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt, root, api := fake.New(fake.Options{}), t.TempDir(), &mirror.FakeClient{}
@@ -136,7 +136,7 @@ func TestGreedyPodIsEvictedForGood(t *testing.T) {
 	})
 }
 
-// TestFullEmptyDirEvictsItsPod: section 16, eviction: an emptyDir that grew over its limit.
+// TestFullEmptyDirEvictsItsPod: section 16, eviction: an emptyDir grows over its limit.
 func TestFullEmptyDirEvictsItsPod(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -170,7 +170,7 @@ func TestFullEmptyDirEvictsItsPod(t *testing.T) {
 	})
 }
 
-// TestBadThresholdIsRefused: what is wrong with limits is told by New.
+// TestBadThresholdIsRefused: New reports invalid thresholds.
 func TestBadThresholdIsRefused(t *testing.T) {
 	rt := fake.New(fake.Options{})
 	_, err := podwright.New(podwright.Config{

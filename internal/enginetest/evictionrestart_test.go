@@ -17,7 +17,7 @@ import (
 	"github.com/podwright/podwright/syncloop/source"
 )
 
-// slowDisk is a crowdedDisk that takes a while to be looked at.
+// slowDisk is a crowdedDisk that is slow to measure.
 type slowDisk struct{ crowdedDisk }
 
 func (d slowDisk) Node(ctx context.Context) (map[eviction.Signal]eviction.Observation, error) {
@@ -25,9 +25,9 @@ func (d slowDisk) Node(ctx context.Context) (map[eviction.Signal]eviction.Observ
 	return d.crowdedDisk.Node(ctx)
 }
 
-// TestEvictionCountsRememberedEnds: IN4, IN8. The agent is killed while a pod that filled the
-// disk is being evicted, and the source of that pod answers late after the restart. No other
-// pod is evicted meanwhile: what the first one uses is on its way to be freed.
+// TestEvictionCountsRememberedEnds: IN4, IN8. The agent is killed while a pod that filled the disk
+// is being evicted, and the source of that pod answers late after the restart. No other pod is
+// evicted meanwhile: the space that the first one uses will soon be free.
 func TestEvictionCountsRememberedEnds(t *testing.T) {
 	const good = 10
 	synctest.Test(t, func(t *testing.T) {

@@ -22,7 +22,7 @@ import (
 	"github.com/podwright/podwright/syncloop/mirror"
 )
 
-// forRepair is an eviction with a reason of the caller's.
+// forRepair is an eviction with a reason that the caller chose.
 var forRepair = podwright.EvictOptions{Grace: 1500 * time.Millisecond, Reason: "Repair", Message: "The fan is replaced."}
 
 // TestEvictedOnRequestForGood: OC1: half of 100 pods of an API are evicted at once. They end as in an
@@ -91,7 +91,7 @@ func TestEvictedOnRequestForGood(t *testing.T) {
 func stubborn(fake.Launch) fake.Script { return fake.Script{OnTERM: fake.Exit{After: time.Hour}} }
 
 // TestEvictionOnRequestOutlivesKill: OC1, IN8: the agent is killed while the runtime does not stop the pod; the
-// next agent ends it as it was decided.
+// next agent ends it as decided.
 func TestEvictionOnRequestOutlivesKill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, api := newHost(t, fake.New(fake.Options{})), &mirror.FakeClient{}
@@ -154,7 +154,7 @@ func TestStaticPodEvictedOnRequestComesBack(t *testing.T) {
 	})
 }
 
-// TestEvictPodRefuses: OC1: what is refused, and that nothing came of it.
+// TestEvictPodRefuses: OC1: EvictPod refuses invalid requests, and they have no effect.
 func TestEvictPodRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, fake.New(fake.Options{}), t.TempDir())

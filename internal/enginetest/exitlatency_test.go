@@ -12,9 +12,8 @@ import (
 	"github.com/podwright/podwright/runtime/fake"
 )
 
-// TestEveryEdgeOfAnExitIsMeasured: every edge from the exit of a container to the next call is
-// measured, once per restart, and only the wait for a relist takes time
-// (spec/pleg.md 11).
+// TestEveryEdgeOfAnExitIsMeasured: the engine measures every edge from the exit of a container to
+// the next call, once per restart. Only the wait for a relist takes time (spec/pleg.md 11).
 func TestEveryEdgeOfAnExitIsMeasured(t *testing.T) {
 	for _, c := range []struct {
 		name      string
@@ -36,7 +35,7 @@ func TestEveryEdgeOfAnExitIsMeasured(t *testing.T) {
 				job.Spec.RestartPolicy = v1.RestartPolicyNever
 				r.set(newPod("web"), newPod("leaver"), job)
 				<-time.After(10 * time.Second)
-				r.set(newPod("web"), job) // a stop of our own is no exit to react to
+				r.set(newPod("web"), job) // our own stop is not an exit that asks for a reaction
 				r.phase(job.UID, v1.PodSucceeded, time.Minute)
 				<-time.After(time.Minute)
 
@@ -57,8 +56,8 @@ func TestEveryEdgeOfAnExitIsMeasured(t *testing.T) {
 	}
 }
 
-// TestExitBeforeTheAgentIsNotSeen: how long ago a container ended while there was no agent says
-// nothing about how soon the next agent sees an exit.
+// TestExitBeforeTheAgentIsNotSeen: the time since a container ended without an agent says nothing
+// about how fast the next agent sees an exit, so it is not measured.
 func TestExitBeforeTheAgentIsNotSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHost(t, byContainer(map[string]fake.Script{"main": {}}))

@@ -12,9 +12,9 @@ import (
 	"github.com/podwright/podwright/runtime/fake"
 )
 
-// TestFailingPodsAreQuiet: a pod that cannot be set up is tried again and again, with
-// pauses: whatever is wrong with it, ten minutes bring several attempts, and few calls
-// of the runtime.
+// TestFailingPodsAreQuiet: the engine tries again and again, with pauses, to set up a pod that
+// cannot be set up. Whatever is wrong with the pod, ten minutes bring several attempts and few
+// runtime calls.
 func TestFailingPodsAreQuiet(t *testing.T) {
 	t.Parallel()
 	refuse := func(m fake.Method) func(*fake.Runtime) {
@@ -26,8 +26,8 @@ func TestFailingPodsAreQuiet(t *testing.T) {
 		name  string
 		spoil func(*v1.Pod)
 		fault func(*fake.Runtime)
-		// tried is a call that each attempt makes: at least 5 in ten minutes; empty if an attempt
-		// makes no call and is seen by its event, which is told less and less often. calls is how many calls of any kind these may take.
+		// tried is a call that each attempt makes, at least 5 in ten minutes; empty: an attempt makes no call and is seen by its event,
+		// which becomes less and less frequent. calls is the maximum number of calls of any kind.
 		tried fake.Method
 		calls int
 	}{

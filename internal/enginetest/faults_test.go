@@ -23,30 +23,30 @@ import (
 	"github.com/podwright/podwright/status"
 )
 
-// faultsVariable, set to "full", runs the whole matrix with 110 pods and the
-// virtual hour: make faults-pleg.
+// faultsVariable, set to "full", makes the test run the whole matrix with 110 pods, and the virtual
+// hour: make faults-pleg.
 const faultsVariable = "PODWRIGHT_FAULTS"
 
-// fault is one column of the fault matrix: what is done to a share of the runtime's events or
+// fault is one column of the fault matrix: the disturbance of a share of the runtime's events or
 // calls, and the maximum delay until an exit is published.
 type fault struct {
 	name   string
 	shares []int // in percent
 	// inject makes chance(), true for that share, go wrong.
 	inject func(rt *fake.Runtime, chance func() bool)
-	// limit is the latency of every exit; 0 means any. Without a fault it is atOnce.
+	// limit is the maximum latency of every exit; 0 means none. Without a fault it is atOnce.
 	limit time.Duration
 }
 
-// Latency limits: of an exit whose event arrives, of one that is left to the relists,
-// and of one that is left to the relists of a quiet node.
+// Latency limits: for an exit whose event arrives, for one that only a relist shows, and for one
+// that only a relist of a quiet node shows.
 const (
 	atOnce   = 100 * time.Millisecond
 	byRelist = 1200 * time.Millisecond
 	byQuiet  = 5200 * time.Millisecond
 )
 
-// events delivers a share of the stream's events as decide says.
+// onEvents delivers a share of the stream's events as decide says.
 func onEvents(decide func() fake.Delivery) func(*fake.Runtime, func() bool) {
 	return func(rt *fake.Runtime, chance func() bool) {
 		rt.OnEvent(func(fake.Event) fake.Delivery {
@@ -67,8 +67,8 @@ func onCalls(effect fake.Effect, methods ...fake.Method) func(*fake.Runtime, fun
 	}
 }
 
-// faults are those of spec/pleg.md EV2, EV6 and R3. The stream is an accelerator
-// (EV4), a failed list changes nothing (PI5).
+// faults returns the faults of spec/pleg.md EV2, EV6 and R3. The stream only makes things faster
+// (EV4), and a failed list changes nothing (PI5).
 func faults() []fault {
 	quarters := []int{0, 10, 50, 100}
 	unavailable := fake.Effect{Err: runtime.ErrUnavailable}
@@ -91,8 +91,8 @@ func faults() []fault {
 	}
 }
 
-// TestFaultMatrix runs the same pods under every fault: they all end up the same, no container is
-// created once too often, and only latency suffers (EV2, EV4, PI5, PI13).
+// TestFaultMatrix runs the same pods under every fault: they all end in the same state, no
+// container is created too often, and only latency suffers (EV2, EV4, PI5, PI13).
 func TestFaultMatrix(t *testing.T) {
 	t.Parallel()
 	pods, full := 15, os.Getenv(faultsVariable) == "full"
@@ -125,7 +125,7 @@ func TestFaultMatrix(t *testing.T) {
 
 // cell is the outcome of one cell of the matrix.
 type cell struct {
-	took    time.Duration // from the last change of what is wanted to the final state
+	took    time.Duration // from the last change of the wanted pods to the final state
 	final   string
 	surplus int // containers created beyond what the pods need
 	doubled int // containers of which two ran at once
@@ -149,7 +149,7 @@ func (f fault) run(t *testing.T, share, pods int) cell {
 	r := newRig(t, rt, t.TempDir(), func(c *podwright.Config) { c.Observe.Sinks = append(c.Observe.Sinks, ends) }).start()
 	r.set(all.wanted(false)...)
 	<-time.After(40 * time.Second)
-	r.set(all.wanted(true)...) // some go, some come
+	r.set(all.wanted(true)...) // some pods go, others come
 	c := cell{}
 	want := all.outcome()
 	for c.final != want && c.took < time.Hour {
@@ -158,7 +158,7 @@ func (f fault) run(t *testing.T, share, pods int) cell {
 		synctest.Wait()
 		c.final = describe(r.engine.Pods())
 	}
-	<-time.After(2 * time.Minute) // it stays so
+	<-time.After(2 * time.Minute) // the state stays final
 	synctest.Wait()
 	c.final, c.calls = describe(r.engine.Pods()), rt.CallCount("")
 	for _, m := range all {
@@ -237,10 +237,10 @@ func population(n int) members {
 
 func (m member) container() string { return m.pod.Spec.Containers[0].Name }
 
-// late members are wanted from the second set on.
+// late reports whether the member is wanted only from the second set on.
 func (m member) late() bool { return m.number%10 == 0 }
 
-// creations is how many containers the member needs.
+// creations is the number of containers that the member needs.
 func (m member) creations() int {
 	if m.container() == "flaky" {
 		return 3
@@ -248,7 +248,7 @@ func (m member) creations() int {
 	return 1
 }
 
-// wanted are the members of the first or the second set.
+// wanted returns the pods of the first or the second set.
 func (all members) wanted(second bool) []*v1.Pod {
 	var pods []*v1.Pod
 	for _, m := range all {
@@ -283,7 +283,7 @@ func (all members) script(l fake.Launch) fake.Script {
 	return fake.Script{}
 }
 
-// outcome is what describe must say in the end.
+// outcome is what describe must return in the end.
 func (all members) outcome() string {
 	var lines []string
 	for _, m := range all {
@@ -347,7 +347,7 @@ func (e *endings) of(uid types.UID) (time.Time, bool) {
 }
 
 // TestHungStatus: the runtime does not answer about one pod. The others restart as quickly as ever,
-// the pod is named, the engine stays healthy, and when the runtime answers again the pod continues
+// the engine names the pod and stays healthy, and when the runtime answers again the pod continues
 // where it was (B3, B4, B5, PI14).
 func TestHungStatus(t *testing.T) {
 	t.Parallel()

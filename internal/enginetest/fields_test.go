@@ -39,14 +39,14 @@ func strictGroups(p *v1.Pod) {
 	p.Spec.SecurityContext = &v1.PodSecurityContext{SupplementalGroupsPolicy: ptr.To(v1.SupplementalGroupsPolicyStrict)}
 }
 
-// TestPodsNeverRunWithoutWhatTheyAskFor: FD2. What the node cannot provide is refused with the
-// kubelet's reason, and nothing of the pod is made; if the node has it, the pod runs.
+// TestPodsNeverRunWithoutWhatTheyAskFor: FD2. If the node cannot provide what a pod asks for, the pod
+// is refused with the kubelet's reason, and nothing of it is made. If the node has it, the pod runs.
 func TestPodsNeverRunWithoutWhatTheyAskFor(t *testing.T) {
 	labels := func(c *podwright.Config) { c.Node.Labels = map[string]string{"disk": "ssd"} }
 	for name, test := range map[string]struct {
 		configure func(*podwright.Config)
 		features  *runtimeapi.RuntimeFeatures
-		late      bool // the runtime is late to say what it can do
+		late      bool // the runtime is late to report its features
 		edit      func(*v1.Pod)
 		reason    string
 		event     string
@@ -110,7 +110,7 @@ func volumeWith(s v1.VolumeSource) *v1.Pod {
 	return pod
 }
 
-// podsWith are pods that set one field and nothing else that matters.
+// podsWith returns pods that each set one field and, beyond that, nothing that matters.
 func podsWith() map[string]*v1.Pod {
 	user := ptr.To[int64](7)
 	spec := func(edit func(*v1.PodSpec)) *v1.Pod {
@@ -172,7 +172,7 @@ func podWith(t *testing.T, kind, field string) *v1.Pod {
 	return nil
 }
 
-// setSome gives a field a value that is not zero.
+// setSome gives a field a nonzero value.
 func setSome(v reflect.Value) {
 	switch {
 	case v.Kind() == reflect.Pointer:
@@ -196,8 +196,8 @@ func fieldsOf(t *testing.T, verdict fields.Verdict, f func(t *testing.T, row fie
 	}
 }
 
-// TestRefusedFieldsAreRefused: FD1. A pod that sets only this field is refused with the reason that
-// the table names: by its source, or by admission, and nothing of it is made.
+// TestRefusedFieldsAreRefused: FD1. A pod that sets only this field is refused, by its source or by
+// admission, with the reason that the table names, and nothing of it is made.
 func TestRefusedFieldsAreRefused(t *testing.T) {
 	fieldsOf(t, fields.Refused, func(t *testing.T, row fields.Row, pod *v1.Pod) {
 		synctest.Test(t, func(t *testing.T) {

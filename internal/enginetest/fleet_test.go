@@ -30,7 +30,7 @@ import (
 	"github.com/podwright/podwright/syncloop/source"
 )
 
-// The sizes of make fleet.
+// The flags of make fleet.
 var (
 	fleetEngines = flag.Int("fleet.engines", 10, "engines of TestFleet")
 	fleetPods    = flag.Int("fleet.pods", 20, "pods of each engine of TestFleet")
@@ -101,7 +101,7 @@ func newFleet(t *testing.T, root string, engines, pods int) *fleet {
 			Observe: podwright.Observe{Sinks: []status.StatusSink{n.told}},
 		}
 		config.Checkpoints.Store = &checkpointtest.Memory{}
-		config.Pods.NoManagedMounts = true // files of pods are measured elsewhere
+		config.Pods.NoManagedMounts = true // other tests measure the files of pods
 		var err error
 		if n.engine, err = podwright.New(config); err != nil {
 			t.Fatal(err)
@@ -140,7 +140,7 @@ func (f *fleet) start(t *testing.T) {
 	})
 }
 
-// await looks at the nodes every second of virtual time until check is content with all of them.
+// await checks the nodes every second of virtual time until check succeeds for all of them.
 func (f *fleet) await(t *testing.T, check func(n *fleetNode) error) {
 	t.Helper()
 	begin := time.Now()
@@ -157,8 +157,8 @@ func (f *fleet) await(t *testing.T, check func(n *fleetNode) error) {
 	}
 }
 
-// live makes one pod in a hundred fail per minute, and reports how many containers replaced one
-// that had failed.
+// live makes one pod in a hundred fail per minute, and returns the number of containers that
+// replaced a failed one.
 func (f *fleet) live(t *testing.T, span time.Duration) (restarts int) {
 	t.Helper()
 	failed := 0
@@ -194,7 +194,7 @@ func (f *fleet) live(t *testing.T, span time.Duration) (restarts int) {
 	return restarts
 }
 
-// remove takes all pods away, and waits until nothing is left of them.
+// remove removes all pods, and waits until nothing is left of them.
 func (f *fleet) remove(t *testing.T) {
 	t.Helper()
 	for _, n := range f.nodes {
@@ -270,7 +270,7 @@ func (s *fleetSink) count() int {
 	return len(s.running)
 }
 
-// fleetTable says what each part of a fleet's life cost.
+// fleetTable shows the cost of each part of a fleet's life.
 type fleetTable struct {
 	text  strings.Builder
 	out   *tabwriter.Writer
@@ -290,7 +290,7 @@ func newFleetTable(t *testing.T) *fleetTable {
 	return f
 }
 
-// row ends a part in which n of something were done.
+// row ends a part and records what it cost per item, of which there were n.
 func (f *fleetTable) row(t *testing.T, part string, n int, what string) {
 	t.Helper()
 	wall, cpu, rss := realTime(t), processCPU(t), memoryOf(t, "VmRSS")

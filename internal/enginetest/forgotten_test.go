@@ -20,7 +20,7 @@ import (
 )
 
 // TestSinksHearThatPodsAreForgotten: FG1: 100 pods are removed that were running, never began, were refused,
-// were evicted or had ended. A sink is told of each, last of all, that it is forgotten, and how it ended.
+// were evicted or had ended. The last thing that a sink hears of each is that it is forgotten, and how it ended.
 func TestSinksHearThatPodsAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := byContainer(map[string]fake.Script{"job": {Exit: &fake.Exit{After: time.Second}}, "main": {}})

@@ -32,8 +32,8 @@ func scratchFile(root string, uid types.UID) string {
 }
 
 // TestFullDiskHealsItself: IN4. Pods fill the disk: no record can be written until everything in
-// their emptyDirs is gone. When the pods are removed that goes, whatever waits for a record; all
-// other pods continue to run, and in the end every record is written.
+// their emptyDirs is gone. When the pods are removed, their data goes even if their records cannot
+// be written. All other pods continue to run, and in the end every record is written.
 func TestFullDiskHealsItself(t *testing.T) {
 	const n = 10
 	for _, bad := range []int{1, 5, n - 1} {
@@ -94,7 +94,7 @@ func TestFullDiskHealsItself(t *testing.T) {
 	}
 }
 
-// crowdedDisk is a disk that only what pods have in scratch files takes space of.
+// crowdedDisk is a disk on which only the scratch files of pods take space.
 type crowdedDisk struct {
 	root string
 	pods []*v1.Pod

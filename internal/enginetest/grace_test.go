@@ -20,10 +20,10 @@ import (
 	"github.com/podwright/podwright/syncloop/mirror"
 )
 
-// TestGraceShrinks: a pod whose container ignores SIGTERM is deleted with 600 s
-// and 5 s later with 1 s. The stop in flight is interrupted at once, the new one
-// gets what is left of the new grace, and all is over 6 s after the deletion
-// (runtime.md 16.2, 16.6), also on a runtime that forgets interrupted stops.
+// TestGraceShrinks: a pod whose container ignores SIGTERM is deleted with 600 s and 5 s later with
+// 1 s. The stop in flight is interrupted at once, the new stop gets what is left of the new grace,
+// and the pod has ended 6 s after the deletion (runtime.md 16.2, 16.6), even on a runtime that
+// forgets interrupted stops.
 func TestGraceShrinks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := fake.New(fake.Options{
@@ -69,12 +69,12 @@ func TestGraceShrinks(t *testing.T) {
 	})
 }
 
-// killed makes an engine end like one that is killed: no call in flight is waited for.
+// killed makes an engine end like one that is killed: it waits for no call in flight.
 func killed(c *podwright.Config) { c.Workers.DrainTimeout = time.Millisecond }
 
 // TestReplacedPodKeepsItsOwnGrace: IN7. Ten pods are replaced under their names while no agent
-// runs, half of them while they are being stopped. Whatever finds them first, the housekeeper or
-// the new pod with the name (the runtime's first list takes 3 s), each has what is left of its own
+// runs, half of them while they are being stopped. Whether the housekeeper or the new pod with the
+// name finds them first (the runtime's first list takes 3 s), each has what is left of its own
 // grace.
 func TestReplacedPodKeepsItsOwnGrace(t *testing.T) {
 	t.Parallel()
@@ -134,8 +134,8 @@ func TestReplacedPodKeepsItsOwnGrace(t *testing.T) {
 }
 
 // TestDeletedPodKeepsRestOfGraceOverRestart: IN7. A pod that its API deletes with 60 s of grace has
-// been stopping for 20 s when the agent restarts, and the first thing the new agent hears of it is
-// the same deletion: the pod has the remaining 40 s.
+// been stopping for 20 s when the agent restarts, and the new agent first hears of it through the
+// same deletion. The pod has the remaining 40 s.
 func TestDeletedPodKeepsRestOfGraceOverRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := fake.New(fake.Options{Script: func(fake.Launch) fake.Script { return fake.Script{IgnoreTERM: true} }})

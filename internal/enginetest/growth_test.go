@@ -18,7 +18,7 @@ import (
 	"github.com/podwright/podwright/status/checkpoint/checkpointtest"
 )
 
-// BenchmarkGrowth: what one pod costs until it runs and after that, depending on how many others
+// BenchmarkGrowth: the cost of one pod until it runs and after that, depending on how many others
 // are ordered with it. For each call the runtime takes as long as containerd 1.6 on two cores, in
 // virtual time; the CPU time is real, and includes the fake runtime's share.
 func BenchmarkGrowth(b *testing.B) {
@@ -39,7 +39,7 @@ func BenchmarkGrowth(b *testing.B) {
 	}
 }
 
-// growth is what a number of pods cost together.
+// growth is the total cost of a number of pods.
 type growth struct {
 	took, cpu    time.Duration
 	calls, lists int
@@ -54,7 +54,7 @@ func (g *growth) add(other growth) {
 	g.bytes += other.bytes
 }
 
-// grow starts n pods and returns what that cost.
+// grow starts n pods and returns the cost.
 func grow(t *testing.T, n int) (g growth) {
 	t.Helper()
 	rt := fake.New(fake.Options{MaxCalls: 1})
@@ -81,7 +81,7 @@ func grow(t *testing.T, n int) (g growth) {
 		calls: rt.CallCount("") - before, lists: listCalls(rt) - lists,
 	}
 	clear(pods)
-	<-time.After(time.Minute) // what starting them led to comes to an end
+	<-time.After(time.Minute) // the aftermath of the start ends
 	g.bytes = liveMemory() - bytes
 	return g
 }
@@ -90,7 +90,7 @@ func listCalls(rt *fake.Runtime) int {
 	return rt.CallCount(fake.ListPodSandbox) + rt.CallCount(fake.ListContainers)
 }
 
-// liveMemory is what is in use once garbage is gone.
+// liveMemory returns the memory in use after a garbage collection.
 func liveMemory() int64 {
 	goruntime.GC()
 	goruntime.GC()
@@ -99,14 +99,14 @@ func liveMemory() int64 {
 	return int64(m.HeapAlloc + m.StackInuse) //nolint:gosec // far below
 }
 
-// containerdTakes is how long calls of containerd take that are about one object.
+// containerdTakes is the time that calls of containerd about one object take.
 var containerdTakes = map[fake.Method]time.Duration{
 	fake.RunPodSandbox: 150 * time.Millisecond, fake.CreateContainer: 30 * time.Millisecond, fake.StartContainer: 70 * time.Millisecond,
 	fake.PodSandboxStatus: time.Millisecond, fake.ContainerStatus: time.Millisecond, fake.ImageStatus: time.Millisecond,
 }
 
-// scanning is a runtime without an event stream whose lists look at every object even if only those
-// of one pod are requested, like containerd's: 6 to 12 ms for 100 of them, on one of two cores.
+// scanning is a runtime without an event stream. Its lists look at every object even if only those of
+// one pod are requested, like those of containerd: 6 to 12 ms for 100 objects, on one of two cores.
 type scanning struct {
 	cri.RuntimeService
 	cores                 chan struct{}

@@ -19,7 +19,7 @@ import (
 	"github.com/podwright/podwright/runtime/pods"
 )
 
-// slowVolumes is a volume manager without volumes. It tells when it is asked.
+// slowVolumes is a volume manager without volumes. It calls a function when the engine asks it something.
 type slowVolumes struct{ mounted, tearDown func(uid types.UID) }
 
 func (slowVolumes) Handles(*v1.Pod, *v1.Volume) bool { return false }
@@ -41,7 +41,7 @@ func (v slowVolumes) Mounted(_ context.Context, uid types.UID) ([]string, error)
 	return nil, nil
 }
 
-// slowTree is a tree of cgroups that a pod's worker fails to clean.
+// slowTree is a tree of cgroups in which destroy decides whether a cgroup is removed.
 type slowTree struct {
 	*leftTree
 	destroy func(uid types.UID) (now bool)
@@ -55,8 +55,8 @@ func (s slowTree) Destroy(ctx context.Context, uid types.UID) error {
 }
 
 // TestRemovalHoldsUID (IN3): a pod comes back during a removal that takes 2 s and ignores its
-// context. If anything was removed by then, the pod's next life waits for the end, says what for,
-// and keeps all it has; 100 other pods notice nothing.
+// context. If anything was removed by then, the pod's next life waits for the end of the removal,
+// says what for, and keeps all it has. 100 other pods notice nothing.
 func TestRemovalHoldsUID(t *testing.T) {
 	t.Parallel()
 	for kind, options := range map[string]func(c *podwright.Config, slow func(uid types.UID) bool){
@@ -78,7 +78,7 @@ func TestRemovalHoldsUID(t *testing.T) {
 				rt := fake.New(fake.Options{})
 				r = newRig(t, rt, t.TempDir(), func(c *podwright.Config) {
 					options(c, func(uid types.UID) bool {
-						// The worker of a pod removes things too; that does not concern others.
+						// Removals by the pod's own worker, and those of other pods, are not slow.
 						if e, _ := r.engine.Explain(uid); uid != "uid-web" || e.Worker != nil {
 							return false
 						}
@@ -104,7 +104,7 @@ func TestRemovalHoldsUID(t *testing.T) {
 				for _, p := range others {
 					r.phase(p.UID, v1.PodRunning, 500*time.Millisecond)
 				}
-				waits := kind != "folder" // until then nothing was removed: it stops
+				waits := kind != "folder" // nothing has been removed by then, so the removal stops
 				e, _ := r.engine.Explain(web.UID)
 				if got := e.Worker != nil && strings.Contains(e.Worker.WaitingFor, "the removal of its previous life: "); got != waits {
 					t.Errorf("what it waits for: %s", r.explain(web.UID))
@@ -240,8 +240,8 @@ func TestInterruptedRemovalIsFinished(t *testing.T) {
 }
 
 // TestUpdateDuringPassKeepsNextLife (IN3): a pod is removed and comes back while it stops. A
-// housekeeping pass that is about to begin its next life waits for the list of what is running;
-// whatever comes in that time changes nothing: the pod lives again.
+// housekeeping pass that is about to begin its next life waits for the list of running pods.
+// Updates during this wait change nothing: the pod lives again.
 func TestUpdateDuringPassKeepsNextLife(t *testing.T) {
 	t.Parallel()
 	edited := func(p *v1.Pod, i int) *v1.Pod {

@@ -16,10 +16,10 @@ import (
 	"github.com/podwright/podwright/status/checkpoint/checkpointtest"
 )
 
-// TestReadyIsHiddenUntilOnDisk: spec/probe.md 8.3, spec/status.md 9.1: that a container has started
-// or is ready is not reported before the disk has it, neither by the probe's announcement nor by a
-// status generated for another reason; it is reported as soon as the disk has it. A disk that does
-// not answer delays it only for seconds.
+// TestReadyIsHiddenUntilOnDisk: spec/probe.md 8.3, spec/status.md 9.1: the status does not show
+// that a container has started or is ready before the disk has it, whether the probe or another
+// reason causes the status. It shows it as soon as the disk has it. A disk that does not answer
+// delays it only for seconds.
 func TestReadyIsHiddenUntilOnDisk(t *testing.T) {
 	for _, answers := range []bool{true, false} {
 		t.Run(fmt.Sprintf("the disk answers: %v", answers), func(t *testing.T) {
@@ -53,7 +53,7 @@ func readyIsHidden(t *testing.T, answers bool) {
 	p.Spec.Containers[0].StartupProbe.FailureThreshold = 100
 	r.set(p)
 	r.phase(p.UID, v1.PodRunning, 10*time.Second)
-	<-time.After(10 * time.Second) // all that is known by now is on the disk
+	<-time.After(10 * time.Second) // by now, the disk has all that the engine knows
 	slow.Store(true)
 	r.within(20*time.Second, "the startup probe succeeds", func() error {
 		if e, _ := r.engine.Explain(p.UID); len(e.Probes) == 0 || e.Probes[0].Kind != "Startup" || e.Probes[0].Result != "Success" {
@@ -65,7 +65,7 @@ func readyIsHidden(t *testing.T, answers bool) {
 		s := r.pod(p.UID).Status.ContainerStatuses[0].Started
 		return s != nil && *s
 	}
-	for range 4 { // the status is made again each time
+	for range 4 { // each round generates a new status
 		changed := p.DeepCopy()
 		changed.Annotations = map[string]string{"now": time.Now().String()}
 		r.set(changed)

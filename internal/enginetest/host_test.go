@@ -26,8 +26,7 @@ type host struct {
 	boot string
 
 	mu sync.Mutex
-	// dead: the agent was killed, nothing reaches the disk any more. full: nothing
-	// can be written.
+	// dead: the agent was killed, and nothing more reaches the disk. full: nothing can be written.
 	dead, full bool
 	fullWhile  func() bool    // nil: never
 	writes     map[string]int // of record files, by name
@@ -40,7 +39,7 @@ func newHost(t *testing.T, rt *fake.Runtime) *host {
 	return &host{t: t, rt: rt, disk: &checkpointtest.Disk{}, root: t.TempDir(), boot: "boot-1", writes: map[string]int{}}
 }
 
-// agent starts an agent; the one before must have been stopped or killed.
+// agent starts an agent; the previous agent must have been stopped or killed.
 func (n *host) agent(configure ...func(*podwright.Config)) *rig {
 	n.t.Helper()
 	n.mu.Lock()
@@ -49,7 +48,7 @@ func (n *host) agent(configure ...func(*podwright.Config)) *rig {
 	disk := &checkpointtest.Points{FS: n.disk, Before: n.point, After: n.point}
 	own := func(c *podwright.Config) {
 		c.Checkpoints.Store, c.Node.BootID = checkpoint.NewFiles(disk), n.boot
-		c.Workers.DrainTimeout = time.Millisecond // whoever is killed finishes nothing
+		c.Workers.DrainTimeout = time.Millisecond // a killed agent finishes nothing
 	}
 	return newRig(n.t, n.rt, n.root, append([]func(*podwright.Config){own}, configure...)...).start()
 }
@@ -74,8 +73,8 @@ func (n *host) point(op checkpointtest.Op) error {
 	return nil
 }
 
-// kill ends an agent as kill -9 and a loss of power would: what was not synced is
-// lost, and nothing is said at the end.
+// kill ends an agent as kill -9 and a loss of power would: what was not synced is lost, and the
+// agent reports nothing at the end.
 func (n *host) kill(r *rig) {
 	n.mu.Lock()
 	n.dead = true
@@ -97,14 +96,14 @@ func (n *host) setFullWhile(full func() bool) {
 	n.fullWhile = full
 }
 
-// written is how often the record of a pod was written.
+// written returns how often the record of a pod was written.
 func (n *host) written(uid types.UID) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.writes[string(uid)] / 2 // before and after
 }
 
-// records returns what is on the disk, by UID.
+// records returns the records on the disk, by UID.
 func (n *host) records() map[types.UID]*checkpoint.Record {
 	n.t.Helper()
 	loaded, err := checkpoint.NewFiles(n.disk).Inspect(n.t.Context())

@@ -31,8 +31,8 @@ import (
 // The edge cases of spec/cleanup.md that concern the whole engine, on a fake runtime
 // and real folders.
 
-// forbidden is what an operator reads in the plan: by step and pod the rule that
-// forbids an action, "" if it is allowed.
+// forbidden returns what an operator reads in the plan: the rule that forbids each action, by step
+// and pod; "" if the action is allowed.
 func (r *rig) forbidden() map[string]string {
 	r.t.Helper()
 	plan, err := r.engine.CleanupPlan(r.t.Context())
@@ -46,7 +46,7 @@ func (r *rig) forbidden() map[string]string {
 	return out
 }
 
-// reads fails unless the plan keeps these for reasons that begin like this.
+// reads checks that the plan forbids these actions for reasons that begin with these texts.
 func (r *rig) reads(want map[string]string) {
 	r.t.Helper()
 	got := r.forbidden()
@@ -66,9 +66,9 @@ func changing(rt *fake.Runtime) (n int) {
 }
 
 // TestSilentSource: cleanup edge case 1, SG1-SG3, HI1: one of three sources never answers. Running
-// pods continue, and nothing of any pod is stopped, collected or removed, neither a pod that no
-// source names nor the remains of dead ones. The plan says why, and what it waits for. Once the
-// source has answered, all of it goes.
+// pods continue, and the engine stops, collects and removes nothing, neither pods that no source
+// names nor the remains of dead ones. The plan says why, and what it waits for. Once the source has
+// answered, all of that goes.
 func TestSilentSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt, root := byContainer(map[string]fake.Script{"job": {Exit: &fake.Exit{After: time.Second}}}), t.TempDir()
@@ -133,7 +133,7 @@ func TestSilentSource(t *testing.T) {
 }
 
 // TestListFailsMidway: cleanup edge cases 2 and 4, HK4, ND11: while either of the runtime's two
-// lists fails, running pods without a manifest are neither killed nor judged dead, and folders
+// lists fails, running pods without a manifest are neither killed nor taken for dead, and folders
 // stay; health and the plan say why. Afterwards the orphan gets 1 s, because its own grace is
 // unknown, and all its remains go.
 func TestListFailsMidway(t *testing.T) {
@@ -149,7 +149,7 @@ func TestListFailsMidway(t *testing.T) {
 				first.phase("uid-orphan", v1.PodRunning, time.Minute)
 				<-time.After(5 * time.Second)
 				first.stop()
-				if err := os.RemoveAll(filepath.Join(root, "state")); err != nil { // it is not known
+				if err := os.RemoveAll(filepath.Join(root, "state")); err != nil { // the next engine does not know the pods
 					t.Fatal(err)
 				}
 				if err := os.MkdirAll(filepath.Join(root, "pods", "uid-left"), 0o750); err != nil {
@@ -193,9 +193,9 @@ func TestListFailsMidway(t *testing.T) {
 	}
 }
 
-// TestForcedDeletion: cleanup edge case 3: a pod that is being terminated vanishes from
-// its source. It comes to its end as before, with what is left of its grace, nothing of
-// it is removed until then, and everything afterwards; its end is told.
+// TestForcedDeletion: cleanup edge case 3: a pod that is being terminated vanishes from its source.
+// It ends as before, with what is left of its grace. Nothing of it is removed until then, and
+// everything afterwards. Its end is reported.
 func TestForcedDeletion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := byContainer(map[string]fake.Script{"slow": {OnTERM: fake.Exit{After: 20 * time.Second, Code: 3}}})
@@ -214,7 +214,7 @@ func TestForcedDeletion(t *testing.T) {
 		r.set(deleted)
 		begun := time.Now()
 		<-time.After(5 * time.Second)
-		r.set() // by force
+		r.set() // the forced deletion
 		<-time.After(10 * time.Second)
 		synctest.Wait()
 		if left := leftOf(r, "uid-web"); len(left) != 3 || rt.Running(pod.UID, "slow") != 1 {
@@ -239,7 +239,7 @@ func TestForcedDeletion(t *testing.T) {
 	})
 }
 
-// mountedDisks is a volume manager that has what it is told mounted.
+// mountedDisks is a volume manager whose mounted volumes a test sets.
 type mountedDisks struct {
 	mu      sync.Mutex
 	mounted []string
@@ -266,7 +266,7 @@ func (m *mountedDisks) Mounted(context.Context, types.UID) ([]string, error) {
 	return m.mounted, m.err
 }
 
-// leftTree is a tree of cgroups that shows what is left in it.
+// leftTree is a tree of cgroups that lists what is left in it.
 type leftTree struct {
 	*cgroupTree
 	mu      sync.Mutex
@@ -291,10 +291,10 @@ func (l *leftTree) times(uid types.UID) int {
 	return l.reduced[uid]
 }
 
-// TestVolumeStillMounted: cleanup edge cases 10 and 11, OD2, ND6: what an agent before
-// this one left has a volume that is, or may be, mounted. The folder stays and the
-// cgroup too, with the smallest weight, set once; the plan names the volume or what
-// went wrong. When it is known to be unmounted, both go.
+// TestVolumeStillMounted: cleanup edge cases 10 and 11, OD2, ND6: the remains of a pod from an
+// earlier agent include a volume that is, or may be, mounted. The folder and the cgroup stay, the
+// cgroup with the smallest weight, set once. The plan names the volume or the error. Once the
+// volume is known to be unmounted, both go.
 func TestVolumeStillMounted(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -352,8 +352,8 @@ func errText(err error) string {
 
 // TestDeletedRefusedPodFinishesOnce: cleanup edge cases 6 to 9, step 13: housekeeping finishes a
 // refused pod that is being deleted, once, and never starts it; nor does it start one that has
-// ended according to its source. A pending one that arrives with a deletion is not finished behind
-// its worker's back.
+// ended according to its source. Housekeeping does not finish a pending pod that arrives with a
+// deletion behind its worker's back.
 func TestDeletedRefusedPodFinishesOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt, vetoed := fake.New(fake.Options{}), map[string]int{}

@@ -18,7 +18,7 @@ import (
 	"github.com/podwright/podwright/status/checkpoint/checkpointtest"
 )
 
-// slowRecords is a store whose first answer takes a while, even if the question is cancelled.
+// slowRecords is a store whose Load waits until answers is closed or the context ends.
 type slowRecords struct {
 	*checkpoint.Files
 	answers <-chan struct{}
@@ -35,7 +35,7 @@ func (s slowRecords) Load(ctx context.Context) (checkpoint.Loaded, error) {
 
 // TestHungRecordFolderIsNotSilent: IN1, IN2. An agent whose folder of records does not answer says
 // so in its log and health, touches no pod, and can be stopped. When the folder answers, all pods
-// continue, and those that were removed meanwhile stop.
+// continue, except that those removed meanwhile stop.
 func TestHungRecordFolderIsNotSilent(t *testing.T) {
 	t.Parallel()
 	for _, answers := range []bool{true, false} {
@@ -79,7 +79,7 @@ func hangRecords(t *testing.T, answers bool) {
 			lines = append(lines, args)
 		}
 	})
-	go func() { _ = r.source.Set(t.Context(), pods[:99]) }() // it is not taken yet
+	go func() { _ = r.source.Set(t.Context(), pods[:99]) }() // the engine does not take the set yet
 	<-time.After(15 * time.Second)
 	synctest.Wait()
 	mu.Lock()

@@ -21,7 +21,7 @@ import (
 	"github.com/podwright/podwright/syncloop/mirror"
 )
 
-// uidOf returns the UID of the pod of this name that is desired, "" if there is none.
+// uidOf returns the UID of the desired pod with this name, "" if there is none.
 func (r *rig) uidOf(name string) types.UID {
 	for _, p := range r.engine.Pods() {
 		if p.Name == name && p.DeletionTimestamp == nil {
@@ -31,7 +31,7 @@ func (r *rig) uidOf(name string) types.UID {
 	return ""
 }
 
-// gone waits until the engine does not know a pod any more.
+// gone waits until the engine no longer knows a pod.
 func (r *rig) gone(uid types.UID, limit time.Duration) {
 	r.t.Helper()
 	r.within(limit, string(uid)+" gone", func() error {
@@ -42,9 +42,9 @@ func (r *rig) gone(uid types.UID, limit time.Duration) {
 	})
 }
 
-// TestPodFirstNamedDeletedNeverStarts: M5, edge case 2. A pod that is already being deleted when
-// its source first names it ends: nothing is made for it, and what is still running of it is
-// stopped with the grace of the deletion.
+// TestPodFirstNamedDeletedNeverStarts: M5, edge case 2. If a pod is already being deleted when its
+// source first names it, it ends: nothing is made for it, and what still runs of it stops with the
+// grace of the deletion.
 func TestPodFirstNamedDeletedNeverStarts(t *testing.T) {
 	for _, ran := range []bool{false, true} {
 		t.Run(fmt.Sprintf("it ran before: %v", ran), func(t *testing.T) {
@@ -121,9 +121,9 @@ func TestEditedManifestIsAnotherPod(t *testing.T) {
 	})
 }
 
-// TestEditedManifestWithUIDIsTheSamePod: D9, edge case 10. If it has its own UID, an edited
-// manifest is the same pod: its container is replaced in the same sandbox. If it is removed, and
-// restored while it terminates, it ends and lives again.
+// TestEditedManifestWithUIDIsTheSamePod: D9, edge case 10. An edited manifest with its own UID is
+// the same pod: its container is replaced in the same sandbox. If the manifest is removed, and
+// restored while the pod terminates, the pod ends and lives again.
 func TestEditedManifestWithUIDIsTheSamePod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := byContainer(map[string]fake.Script{"main": {OnTERM: fake.Exit{After: 3 * time.Second}}})
@@ -162,15 +162,15 @@ func TestEditedManifestWithUIDIsTheSamePod(t *testing.T) {
 	})
 }
 
-// weaker is a source that others take names from.
+// weaker is a source from which others take names.
 type weaker struct{ *frail }
 
-// Precedence is that of a file source.
+// Precedence returns that of a file source.
 func (weaker) Precedence() syncloop.Precedence { return syncloop.PrecedenceFile }
 
-// TestOnePodPerName: M4, F5, edge cases 8 and 13. Of two manifests with one name the later file
-// wins, and of two sources the one with precedence; the other is told why it does not run, and runs
-// as soon as the name is free. Two pods of one name never run at once.
+// TestOnePodPerName: M4, F5, edge cases 8 and 13. If two manifests have one name, the later file
+// wins; if two sources do, the one with precedence wins. An event says why the other pod does not
+// run, and it runs as soon as the name is free. Two pods with one name never run at once.
 func TestOnePodPerName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := byContainer(map[string]fake.Script{"main": {OnTERM: fake.Exit{After: 3 * time.Second}}})
@@ -218,7 +218,7 @@ func TestOnePodPerName(t *testing.T) {
 	})
 }
 
-// oneAtATime checks that a pod began only after the other had been stopped.
+// oneAtATime checks that a pod began only after the other had stopped.
 func oneAtATime(t *testing.T, rt *fake.Runtime, before, after types.UID) {
 	t.Helper()
 	stop, run := rt.Calls(fake.Match{Method: fake.StopContainer, PodUID: before}), rt.Calls(fake.Match{Method: fake.RunPodSandbox, PodUID: after})
@@ -227,7 +227,7 @@ func oneAtATime(t *testing.T, rt *fake.Runtime, before, after types.UID) {
 	}
 }
 
-// phaseIs returns an error for a pod that is not in this phase.
+// phaseIs returns an error if a pod is not in this phase.
 func phaseIs(r *rig, uid types.UID, want v1.PodPhase) error {
 	if p := r.pod(uid); p == nil || p.Status.Phase != want {
 		return errors.New(r.explain(uid))

@@ -36,7 +36,7 @@ func idleCalls(t *testing.T, pods int, span time.Duration, configure ...func(*po
 		for _, p := range wanted {
 			r.phase(p.UID, v1.PodRunning, time.Minute)
 		}
-		<-time.After(time.Minute) // what starting them led to comes to an end
+		<-time.After(time.Minute) // the aftermath of the start ends
 		begin := time.Now()
 		<-time.After(span)
 		for _, c := range rt.Calls(fake.Match{Func: func(c fake.Call) bool { return c.Start.After(begin) }}) {
@@ -94,8 +94,8 @@ func TestIdlePodsCostNoCalls(t *testing.T) {
 }
 
 // TestIdleNodeNoticesLeftovers: a pod that no source wants appears long after housekeeping stopped
-// listing what is running; a relist notices it, and it is removed (spec/cleanup.md 3.14), including
-// its remains, even if it does not run.
+// listing running pods. A relist notices it, and the engine removes it with its remains
+// (spec/cleanup.md 3.14), even if it does not run.
 func TestIdleNodeNoticesLeftovers(t *testing.T) {
 	for _, dead := range []bool{false, true} {
 		t.Run(fmt.Sprintf("dead=%v", dead), func(t *testing.T) { leftoverOnIdleNode(t, dead) })
@@ -108,7 +108,7 @@ func leftoverOnIdleNode(t *testing.T, dead bool) {
 		r := newRig(t, rt, t.TempDir()).start()
 		r.set(newPod("a"))
 		r.phase("uid-a", v1.PodRunning, time.Minute)
-		// Not when garbage collection is about to run anyway.
+		// Choose a time when garbage collection is not about to run.
 		<-time.After(5*time.Minute + 20*time.Second)
 		id, err := rt.RunPodSandbox(t.Context(), &runtimeapi.PodSandboxConfig{
 			Metadata: &runtimeapi.PodSandboxMetadata{Name: "late", Namespace: "default", Uid: "uid-late"},

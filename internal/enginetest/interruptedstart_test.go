@@ -19,9 +19,9 @@ import (
 const cutOff = "failed to create containerd task: failed to create shim task: context canceled: unknown"
 
 // TestInterruptedStartCostsNothing: HI8, status.md 3.7: a runtime aborts the starts of an agent
-// that is killed. That costs no pod anything: none that runs once fails, no restart is counted, and
-// no pod waits for a back-off. A container that the runtime then cannot remove does not block any
-// pod.
+// that is killed. This has no cost for any pod: no pod that runs once fails, no restart is counted,
+// and no pod waits for a back-off. A container that the runtime then cannot remove does not block
+// any pod.
 func TestInterruptedStartCostsNothing(t *testing.T) {
 	t.Parallel()
 	for _, stuck := range []bool{false, true} {
@@ -80,7 +80,7 @@ func withInit(p *v1.Pod) *v1.Pod {
 	return p
 }
 
-// order is the order in which containers of a pod were started since a call number.
+// order returns the containers that were started after a call number, in order.
 func order(rt *fake.Runtime, since int) (names []string) {
 	for _, c := range rt.Calls(fake.Match{Method: fake.StartContainer}) {
 		if c.Seq > since {
@@ -96,8 +96,8 @@ func lastCall(rt *fake.Runtime) int {
 }
 
 // TestNewSandboxRunsInitAgain: runtime.md 6.2, 6.4, HI8: in a new sandbox all init containers run
-// again, before the others, although their ends are known, and although the start of a container in
-// the old sandbox was cut off.
+// again, before the others, although the engine knows their ends, and although the start of a
+// container in the old sandbox was cut off.
 func TestNewSandboxRunsInitAgain(t *testing.T) {
 	for _, cut := range []bool{false, true} {
 		t.Run(fmt.Sprintf("cut=%t", cut), func(t *testing.T) {
@@ -179,8 +179,8 @@ func TestInterruptedEphemeralStarts(t *testing.T) {
 	})
 }
 
-// TestInterruptedStartIsNeverTold: status.md 9.1: an interrupted start is not reported even when
-// the pod, with a container that cannot be removed, is stopped.
+// TestInterruptedStartIsNeverTold: status.md 9.1: an interrupted start is not reported, even when a
+// pod with a container that cannot be removed stops.
 func TestInterruptedStartIsNeverTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var over atomic.Bool

@@ -13,7 +13,7 @@ import (
 	"github.com/podwright/podwright/runtime/fake"
 )
 
-// laggingRuntime lists containers only some time after it was first asked for them.
+// laggingRuntime lists a container only from lag after the first list that should have shown it.
 func laggingRuntime(lag time.Duration) *fake.Runtime {
 	rt := fake.New(fake.Options{})
 	var mu sync.Mutex
@@ -27,8 +27,8 @@ func laggingRuntime(lag time.Duration) *fake.Runtime {
 			}
 			return time.Since(first[id]) >= lag
 		}}},
-		// At some point it is enough: otherwise an engine that makes another container in every
-		// round would never let time pass, and the test would never end.
+		// Creations fail from the tenth on. Otherwise time would stand still for an engine that
+		// makes another container in every round, and the test would never end.
 		fake.Fault{Match: fake.Match{Method: fake.CreateContainer}, From: 10, Effect: fake.Effect{Err: errors.New("too many")}},
 	)
 	return rt
@@ -62,8 +62,8 @@ func TestLaggingListMakesNoSecondContainer(t *testing.T) {
 	}
 }
 
-// TestUnlistedContainerIsNotStopped: a pod is not called stopped while a container that was made
-// for it is not yet listed.
+// TestUnlistedContainerIsNotStopped: a pod does not count as stopped while a container that was
+// made for it is not yet listed.
 func TestUnlistedContainerIsNotStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := laggingRuntime(5 * time.Second)

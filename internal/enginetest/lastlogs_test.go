@@ -20,8 +20,8 @@ import (
 )
 
 // TestLogsStayUntilTheEndIsStored: IN16, CK8. A pod ends and is removed while no agent runs; then
-// the disk does not take the record of its end. Its logs and its last message's file, which may be
-// the only trace of it, stay with its container as long as that lasts, and go with it.
+// the disk does not take the record of its end. Its logs and the file of its last message may be
+// the only trace of it. They and its container stay as long as the trouble lasts, and go together.
 func TestLogsStayUntilTheEndIsStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHost(t, fake.New(fake.Options{WriteLogs: true, Script: func(fake.Launch) fake.Script {

@@ -18,8 +18,8 @@ import (
 	"github.com/podwright/podwright/syncloop/admission"
 )
 
-// slots makes the volumes called "disk" for as many pods as it has room for. Others are refused in
-// the middle of their setup, as on a node that cannot attach more disks.
+// slots makes the volumes called "disk" for a limited number of pods. It refuses further pods in
+// the middle of their setup, like a node that cannot attach more disks.
 type slots struct {
 	mu    sync.Mutex
 	room  int
@@ -61,7 +61,7 @@ func (s *slots) Mounted(_ context.Context, uid types.UID) ([]string, error) {
 	return nil, nil
 }
 
-// setTimes is how often an attempt was made to set up a pod's volumes.
+// setTimes returns the number of attempts to set up a pod's volumes.
 func (s *slots) setTimes(uid types.UID) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,7 +81,7 @@ func lateRefusals(c *counters) int64 {
 	return c.get("kubelet_admission_rejections_total", "reason=VolumeAttachmentLimitExceeded")
 }
 
-// refusedLate waits until the pod was refused in its setup and holds nothing any more.
+// refusedLate waits until the pod has been refused in its setup and none of its containers runs.
 func (r *rig) refusedLate(pod *v1.Pod) {
 	r.t.Helper()
 	r.phase(pod.UID, v1.PodFailed, 10*time.Second)
@@ -98,9 +98,9 @@ func (r *rig) refusedLate(pod *v1.Pod) {
 }
 
 // TestLateRefusalEndsThePod: AD8. A pod that is refused in the middle of its setup fails with the
-// reason, an event and a count, as on arrival (AD3); what was already begun is stopped, and it is
-// not set up again, not even by the next agent. Others continue to run, and when it is gone its
-// successor gets the room it asked for.
+// reason, an event and a count, as on arrival (AD3); what already runs of it is stopped, and no
+// agent sets it up again. Other pods continue to run, and when the pod is gone, its successor gets
+// the room that it asked for.
 func TestLateRefusalEndsThePod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt, root, disks, counted := fake.New(fake.Options{}), t.TempDir(), newSlots(1), &counters{}
@@ -153,9 +153,9 @@ func TestLateRefusalEndsThePod(t *testing.T) {
 	})
 }
 
-// TestLateRefusalSurvivesAgent: AD8. What was begun of a pod that was refused late is stopped by
-// the next agent if this one could not do it; a pod that is already running, and is refused when
-// its container restarts, ends as well.
+// TestLateRefusalSurvivesAgent: AD8. If an agent cannot stop what it began of a pod that was
+// refused late, the next agent does. A running pod that is refused when its container restarts ends
+// as well.
 func TestLateRefusalSurvivesAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt, root, disks := fake.New(fake.Options{}), t.TempDir(), newSlots(1)

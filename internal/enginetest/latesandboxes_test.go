@@ -15,11 +15,11 @@ import (
 	"github.com/podwright/podwright/runtime/fake"
 )
 
-// lateSandboxes is a runtime that takes its time to make sandboxes, and completes calls that their
-// caller has given up.
+// lateSandboxes is a runtime that is slow to make sandboxes, and completes calls that the caller
+// has given up.
 type lateSandboxes struct {
 	*fake.Runtime
-	// takes is how long the sandbox of a pod takes.
+	// takes returns the time that the sandbox of a pod takes.
 	takes func(pod string) time.Duration
 	going sync.WaitGroup
 
@@ -48,8 +48,8 @@ func (r *lateSandboxes) RunPodSandbox(ctx context.Context, config *runtimeapi.Po
 }
 
 // TestPodDeletedWhileItsSandboxIsMadeLeavesNothing: RT1, RT3: 40 pods are deleted while their
-// sandboxes are being made. The engine lets the runtime finish, and each sandbox is stopped and
-// removed, even one that the runtime makes long after its caller has given up.
+// sandboxes are being made. The engine waits for the runtime, and stops and removes each sandbox,
+// even one that the runtime makes long after the caller has given up.
 func TestPodDeletedWhileItsSandboxIsMadeLeavesNothing(t *testing.T) {
 	const n = 40
 	for name, tc := range map[string]struct {

@@ -30,7 +30,7 @@ var (
 
 // TestLeakHunt: HI2, HI5, HI6, HI12, ID1: pods come, go, come back under the same UID and crash,
 // sandboxes are removed by hand, the runtime and the agent end and start again, and 5 % of all
-// calls go wrong. Whenever that is over, the runtime and the disk hold exactly what is desired.
+// calls go wrong. After each such period the runtime and the disk hold exactly what is desired.
 // make leak-hunt runs 100,000 schedules.
 func TestLeakHunt(t *testing.T) {
 	t.Parallel()
@@ -57,7 +57,7 @@ type hunt struct {
 	rng  *rand.Rand
 	rt   *fake.Runtime
 	log  []string
-	// desired are the pods wanted now; generation makes new UIDs.
+	// desired are the pods that are wanted now; generation makes new UIDs.
 	desired    map[string]*v1.Pod
 	generation int
 }
@@ -172,7 +172,7 @@ func (h *hunt) step() {
 	}
 }
 
-// converges waits until all is as desired.
+// converges waits until the runtime and the disk hold what is desired.
 func (h *hunt) converges() bool {
 	for range 600 {
 		synctest.Wait()

@@ -112,11 +112,11 @@ func TestFullDiskDelaysCleanup(t *testing.T) {
 }
 
 // TestReadOnlyDiskDelaysCleanup: OD5, OD10, DR3: folders that cannot be removed stay, the plan says
-// why and when they will be retried, other pods are not affected, and once the disk can be written
+// why and when the engine will retry, other pods are not affected, and once the disk can be written
 // again the folders are removed.
 func TestReadOnlyDiskDelaysCleanup(t *testing.T) {
 	root := t.TempDir()
-	// Not the whole root: a disk with an open file cannot be remounted read-only.
+	// Mount only the pods folder: a disk with an open file cannot be remounted read-only.
 	remount := smallDisk(t, filepath.Join(root, "pods"))
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, fake.New(fake.Options{}), root).start()
@@ -153,9 +153,9 @@ func TestReadOnlyDiskDelaysCleanup(t *testing.T) {
 	})
 }
 
-// TestOnlyUnneededImagesGo: IG1, IG5, IG11, ND5, DR1: an engine that was told to do so removes
-// images that no pod uses from a full disk, and none that a container or a desired pod needs; the
-// plan says which ones go and why the others stay. Otherwise it removes none.
+// TestOnlyUnneededImagesGo: IG1, IG5, IG11, ND5, DR1: an engine configured to do so removes from a
+// full disk the images that no container or desired pod needs; the plan says which ones go and why
+// the others stay. Without that configuration the engine removes none.
 func TestOnlyUnneededImagesGo(t *testing.T) {
 	root := t.TempDir()
 	smallDisk(t, root)

@@ -66,7 +66,7 @@ func TestEachKindOfPodLives(t *testing.T) {
 			}
 			return nil
 		})
-		// Running may replace Pending before that is sent; nothing else may be missing or come
+		// Running may replace Pending before Pending is sent. No other phase may be missing or come
 		// twice.
 		phases, _ := r.sink.of("uid-job")
 		if len(phases) == 3 && phases[0] == v1.PodPending {
@@ -137,9 +137,8 @@ func TestDeletedPodStopsAtOnce(t *testing.T) {
 	})
 }
 
-// TestExitIsReadBeforeRemoval: no container record leaves the runtime before the
-// engine has read how it ended (spec/pleg.md B12), even if the one reading that
-// showed it failed.
+// TestExitIsReadBeforeRemoval: no container record leaves the runtime before the engine has read
+// how it ended (spec/pleg.md B12), even if the only reading that showed the end failed.
 func TestExitIsReadBeforeRemoval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := byContainer(map[string]fake.Script{"main": {OnTERM: fake.Exit{Code: 7}}})
@@ -214,8 +213,8 @@ func TestNewAgentStartsNothingTwice(t *testing.T) {
 	})
 }
 
-// TestNewUIDWaitsForOld: the same name with another UID waits for the old one,
-// and two never run at once.
+// TestNewUIDWaitsForOld: a pod with the same name and another UID waits for the old pod, and the
+// two never run at once.
 func TestNewUIDWaitsForOld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := byContainer(map[string]fake.Script{"main": {OnTERM: fake.Exit{After: 2 * time.Second}}})
@@ -261,8 +260,8 @@ func TestFixedUIDRunsAgain(t *testing.T) {
 	})
 }
 
-// TestOnlyOwnLeftoversAreRemoved: what runs without being desired is stopped and removed; what
-// belongs to others is not touched (spec/runtime.md 1.9, SG1).
+// TestOnlyOwnLeftoversAreRemoved: the engine stops and removes what runs undesired, and does not
+// touch what belongs to others (spec/runtime.md 1.9, SG1).
 func TestOnlyOwnLeftoversAreRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := fake.New(fake.Options{})

@@ -21,8 +21,8 @@ import (
 	"github.com/podwright/podwright/syncloop/mirror"
 )
 
-// apiSource feeds the pods of an API in memory to an engine, as an adapter of a real
-// API's list and watch does: after every change the full set.
+// apiSource feeds the pods of an API in memory to an engine, as an adapter for the list and watch
+// of a real API does: it delivers the full set after every change.
 type apiSource struct {
 	api *mirror.FakeClient
 	// down: the watch is broken; nil means never.
@@ -36,7 +36,7 @@ func (s apiSource) Run(ctx context.Context, deliver func(context.Context, []*v1.
 	for {
 		pods, changed := s.api.Pods()
 		if s.down != nil && s.down.Load() {
-			return errors.New("the watch is broken") // tried again by the loop
+			return errors.New("the watch is broken") // the loop tries again
 		}
 		if err := deliver(ctx, pods); err != nil {
 			return err
@@ -50,8 +50,8 @@ func (s apiSource) Run(ctx context.Context, deliver func(context.Context, []*v1.
 }
 
 // TestMirrorChangesNoStaticPod: MC1, MC4-MC7, PM4, PM6, edge cases 21 and 22. A static pod gets a
-// mirror, which comes back through the API's source; whatever happens to it, the static
-// pod runs on.
+// mirror, which comes back through the API's source; whatever happens to it, the static pod
+// continues to run.
 func TestMirrorChangesNoStaticPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api, rt := &mirror.FakeClient{}, byContainer(map[string]fake.Script{"main": {OnTERM: fake.Exit{After: 5 * time.Second}}})
@@ -69,7 +69,7 @@ func TestMirrorChangesNoStaticPod(t *testing.T) {
 		}
 		api.Fail(errors.New("no route"))
 		r.set(newPod("web"))
-		r.phase("uid-web", v1.PodRunning, 10*time.Second) // the API is not in its way
+		r.phase("uid-web", v1.PodRunning, 10*time.Second) // the API does not hold it up
 		api.Fail(nil)
 		r.within(time.Minute, "a mirror", mirrored)
 		<-time.After(5 * time.Second)
@@ -105,8 +105,8 @@ func TestMirrorChangesNoStaticPod(t *testing.T) {
 }
 
 // TestBrokenWatchRemovesNothing: A3, A4, edge case 16, for the adapter of an API. A new UID under
-// an old name is a new pod; a watch that breaks removes nothing, and the next full set removes,
-// once, what is gone.
+// an old name is a new pod. A broken watch removes nothing, and the next full set removes, once,
+// what is gone.
 func TestBrokenWatchRemovesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var down atomic.Bool
@@ -184,8 +184,8 @@ func (s mirrorSink) Store(ctx context.Context, u status.Update) (status.StoreRes
 	return status.Stored, nil
 }
 
-// TestMirrorIsThereBeforeItsStaticPod: PM6, status.md 8.2: after a restart, the API may name a mirror pod from a
-// later life than the last one reported before the static pod's own source does. The mirror still gets the status.
+// TestMirrorIsThereBeforeItsStaticPod: PM6, status.md 8.2: after a restart, before a static pod's own source answers,
+// the API may name a mirror pod from a later life than the last one reported. The mirror still gets the status.
 func TestMirrorIsThereBeforeItsStaticPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api, rt, root := &mirror.FakeClient{}, fake.New(fake.Options{}), t.TempDir()

@@ -10,9 +10,9 @@ import (
 	"github.com/podwright/podwright/runtime/fake"
 )
 
-// TestReplacedWhileDownWaits: a pod that was replaced while no engine ran waits until the
-// one that still runs under its name is gone (spec/podworkers.md N6), also if the
-// runtime takes its time for the first list.
+// TestReplacedWhileDownWaits: the successor of a pod that was replaced while no engine ran waits
+// until the old pod, which still runs under the name, is gone (spec/podworkers.md N6), even if the
+// runtime's first list is slow.
 func TestReplacedWhileDownWaits(t *testing.T) {
 	for _, slow := range []time.Duration{0, 3 * time.Second} {
 		t.Run("first list takes "+slow.String(), func(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 	"github.com/podwright/podwright/syncloop/nodehooks"
 )
 
-// hookCalls notes when hooks were called, since the start.
+// hookCalls records when hooks are called, as times since the start.
 type hookCalls struct {
 	mu    sync.Mutex
 	begin time.Time
@@ -47,8 +47,8 @@ func hooked(t *testing.T, hooks nodehooks.Hooks, rt *fake.Runtime) *rig {
 	return newRig(t, rt, t.TempDir(), func(c *podwright.Config) { c.NodeHooks = hooks })
 }
 
-// TestInitialiseIsFirst: section 16, initialise modules: first of all and once; its failure,
-// or panic, ends Run with an error.
+// TestInitialiseIsFirst: section 16, initialise modules: the hook runs first and once. If it fails
+// or panics, Run ends with an error.
 func TestInitialiseIsFirst(t *testing.T) {
 	for name, hook := range map[string]func(context.Context) error{
 		"fails":  func(context.Context) error { return errors.New("no data directory") },
@@ -87,8 +87,8 @@ func TestInitialiseIsFirst(t *testing.T) {
 	})
 }
 
-// TestRuntimeReadyRunsOnce: section 16, runtime-dependent modules: once, when the runtime is
-// first good, also if it fails or goes away and comes back; RH1.
+// TestRuntimeReadyRunsOnce: section 16, runtime-dependent modules: the hook runs once, when the
+// runtime is first healthy, even if the hook fails or the runtime goes away and comes back; RH1.
 func TestRuntimeReadyRunsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, rt := newHookCalls(), fake.New(fake.Options{})
@@ -113,8 +113,8 @@ func TestRuntimeReadyRunsOnce(t *testing.T) {
 	})
 }
 
-// TestRegisterRepeatsUntilDone: section 16, node registration: 100 ms x2 up to 7 s until it is done,
-// then never again; lease and status wait for it. A panic is a failure.
+// TestRegisterRepeatsUntilDone: section 16, node registration: the engine retries after 100 ms, doubled up to 7 s,
+// until the hook succeeds, and then never calls it again. Lease and status wait for it. A panic counts as a failure.
 func TestRegisterRepeatsUntilDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newHookCalls()
@@ -160,8 +160,8 @@ func TestRegisterRepeatsUntilDone(t *testing.T) {
 	})
 }
 
-// TestNodeStatusFollowsChanges: section 16, node status and fast status: first when the node is
-// Ready, then on change and every 5 min; 5 tries.
+// TestNodeStatusFollowsChanges: section 16, node status and fast status: the status is published
+// first when the node is Ready, then on every change and every 5 min, with up to 5 attempts.
 func TestNodeStatusFollowsChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, rt := newHookCalls(), fake.New(fake.Options{})
@@ -191,7 +191,7 @@ func TestNodeStatusFollowsChanges(t *testing.T) {
 			t.Errorf("%d calls while the node is not ready", n)
 		}
 		rt.SetConditions(true, true)
-		<-time.After(1200 * time.Millisecond) // the runtime is asked every second, the node looked at every 100 ms
+		<-time.After(1200 * time.Millisecond) // the engine asks the runtime every second, and looks at the node every 100 ms
 		c.mu.Lock()
 		tried := fmt.Sprint(attempts)
 		c.mu.Unlock()
@@ -214,7 +214,7 @@ func TestNodeStatusFollowsChanges(t *testing.T) {
 	})
 }
 
-// TestFastStatusEndsAfterTwoMinutes: section 16, fast status: after 120 s the node is shown as it is.
+// TestFastStatusEndsAfterTwoMinutes: section 16, fast status: after 120 s the status is published even if the node is not Ready.
 func TestFastStatusEndsAfterTwoMinutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, rt := newHookCalls(), fake.New(fake.Options{})

@@ -38,8 +38,8 @@ func settingsMap(mode string) string {
 }
 
 // TestManifestsReferToConfiguredObjects: D8, OB7. With Config.Pods.Objects a manifest may refer to
-// config maps and secrets; without, it is refused and says what is missing. A change of the
-// folder reaches the volume of the pod that runs, and a bad file is a problem of the engine.
+// config maps and secrets; without it, the manifest is refused, and the reason says what is missing.
+// A change in the folder reaches the volume of a running pod, and a bad file is listed as a problem.
 func TestManifestsReferToConfiguredObjects(t *testing.T) {
 	for _, configured := range []bool{true, false} {
 		t.Run(fmt.Sprintf("objects %v", configured), func(t *testing.T) {

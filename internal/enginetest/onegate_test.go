@@ -13,10 +13,10 @@ import (
 	"github.com/podwright/podwright/syncloop/shutdown"
 )
 
-// TestNoLifeBeginsDuringAShutdown: IN13. Of six pods four were removed and wanted again
-// before the node shuts down, while the runtime takes 3 s to list its pods. Whenever their
-// first lives end, no part of the engine begins the next ones, neither loop nor workers nor
-// housekeeping, until the engine starts again.
+// TestNoLifeBeginsDuringAShutdown: IN13. Four of six pods are removed and wanted again before the
+// node shuts down, while the runtime takes 3 s to list its pods. Whenever their first lives end, no
+// part of the engine (loop, workers or housekeeping) begins their next lives until the engine
+// starts again.
 func TestNoLifeBeginsDuringAShutdown(t *testing.T) {
 	t.Parallel()
 	for after := 3 * time.Second; after < 12*time.Second; after += 700 * time.Millisecond {

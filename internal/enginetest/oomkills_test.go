@@ -25,8 +25,8 @@ type oneMeter struct {
 
 func (o oneMeter) Meter(string, ...metric.MeterOption) metric.Meter { return o.meter }
 
-// TestOOMKillsAreToldOnce: runtime.md 28. Each container of a crash loop that the kernel kills is one event and
-// counts once, not again with the relists or with the next agent; one that fails on its own does not count.
+// TestOOMKillsAreToldOnce: runtime.md 28. Each container in a crash loop that the kernel kills causes one event and
+// one count, and no more with later relists or the next agent. A container that fails on its own does not count.
 func TestOOMKillsAreToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHost(t, byContainer(map[string]fake.Script{
@@ -59,7 +59,7 @@ func TestOOMKillsAreToldOnce(t *testing.T) {
 		first.stop()
 		second := n.agent()
 		second.set(pod)
-		<-time.After(9 * time.Second) // the pause until the next start is longer
+		<-time.After(9 * time.Second) // shorter than the pause until the next start
 		if told := second.events.said("web OOMKilled"); len(told) != 0 {
 			t.Errorf("told again: %q", told)
 		}

@@ -91,7 +91,7 @@ func TestBadHandlerHoldsItsPodAlone(t *testing.T) {
 func critical(p *v1.Pod) *v1.Pod { return withPriority(p, 2_000_000_000) }
 
 // TestMakingRoomHoldsItsPodAlone: IN6. Three critical pods wait for victims that do not stop. Pods
-// that fit beside them run at once. A pod that would take the room waits, but no longer than 1.5
+// that fit beside them run at once. A pod that would take their room waits, but no longer than 1.5
 // times the victims' grace. Healthy names the critical pods.
 func TestMakingRoomHoldsItsPodAlone(t *testing.T) {
 	t.Parallel()
@@ -141,8 +141,8 @@ func TestMakingRoomHoldsItsPodAlone(t *testing.T) {
 	})
 }
 
-// TestSlowHandlerCountsWhatItGave: AD1, IN6. A handler has one place to give and takes its time. It
-// is asked about one pod after the other: the first pod gets the place, and the others are refused.
+// TestSlowHandlerCountsWhatItGave: AD1, IN6. A handler has one place to give and answers slowly. The
+// engine asks it about one pod after the other: the first pod gets the place, and the others are refused.
 func TestSlowHandlerCountsWhatItGave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var most, now atomic.Int32
@@ -175,7 +175,7 @@ func TestSlowHandlerCountsWhatItGave(t *testing.T) {
 }
 
 // TestCrowdOfOpenVerdictsIsPassed: IN2, IN6. A handler does not answer for two hundred pods, and
-// takes 30 ms for each of ten others, which came last: these still run within 5 s.
+// takes 30 ms for each of ten others. These came last, and still run within 5 s.
 func TestCrowdOfOpenVerdictsIsPassed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hung := make(chan struct{})

@@ -20,10 +20,10 @@ import (
 	"github.com/podwright/podwright/runtime/fake"
 )
 
-// TestTenantsProbesStayOutOfTheNode: of three pods with the same probe at a service on the
-// node's loopback, the one on the node's network becomes ready; those with a network of their
-// own do not, before or after a restart, and no hook of theirs gets through (spec/probe.md
-// 11.3, spec/runtime.md 15.4). What the service says is in no event, status or explanation.
+// TestTenantsProbesStayOutOfTheNode: of three pods with the same probe at a service on the node's
+// loopback, the one on the node's network becomes ready. Those with their own network do not,
+// before or after a restart, and none of their hooks gets through (spec/probe.md 11.3,
+// spec/runtime.md 15.4). No event, status or explanation shows what the service says.
 func TestTenantsProbesStayOutOfTheNode(t *testing.T) {
 	var hooks, probes atomic.Int64
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
@@ -91,8 +91,8 @@ func TestTenantsProbesStayOutOfTheNode(t *testing.T) {
 	})
 }
 
-// TestOutboundIsTheEnginesToAllow: what Config.Outbound allows, probes of the engine may reach
-// (spec/probe.md 11.5).
+// TestOutboundIsTheEnginesToAllow: probes may reach what Config.Outbound allows (spec/probe.md
+// 11.5).
 func TestOutboundIsTheEnginesToAllow(t *testing.T) {
 	service := httptest.NewServer(http.NotFoundHandler())
 	defer service.Close()

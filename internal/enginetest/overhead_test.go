@@ -35,8 +35,8 @@ func (c lateClass) RuntimeClass(name string) (pods.RuntimeClass, error) {
 	return heavyClass{}.RuntimeClass(name)
 }
 
-// TestOverheadOfALateClassCounts: FD3. If a class cannot be read when its pod is delivered, it is asked for
-// again, so that the overhead counts without another delivery; the pod does not restart because of it.
+// TestOverheadOfALateClassCounts: FD3. If a class cannot be read when its pod is delivered, the engine asks
+// for it again, so that the overhead counts without another delivery. The pod does not restart because of it.
 func TestOverheadOfALateClassCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := fake.New(fake.Options{})
@@ -72,8 +72,8 @@ func TestOverheadOfALateClassCounts(t *testing.T) {
 }
 
 // TestOverheadOfTheClassCounts: FD3, spec/runtime.md 3.10. The overhead of a pod's runtime class is
-// part of what the pod requests, and told to the runtime, as if an API server had put it into the
-// pod; an overhead of the pod's own stays.
+// part of the pod's requests and is passed to the runtime, as if an API server had put it into the
+// pod. A pod's own overhead stays.
 func TestOverheadOfTheClassCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := fake.New(fake.Options{})

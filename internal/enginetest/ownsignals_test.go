@@ -23,7 +23,7 @@ import (
 	"github.com/podwright/podwright/syncloop/mirror"
 )
 
-// gauges are signals of the user's own, whose readings a test changes.
+// gauges are the user's own signals, whose readings a test changes.
 type gauges struct {
 	mu    sync.Mutex
 	left  map[eviction.Signal]uint64 // of 100
@@ -42,7 +42,7 @@ func (g *gauges) called(s eviction.Signal) int {
 	return g.calls[s]
 }
 
-// signal returns a signal that reads what the test has set, after calling before.
+// signal returns a signal that calls before, and then reads what the test has set.
 func (g *gauges) signal(name eviction.Signal, condition v1.NodeConditionType, before func(context.Context) error) eviction.OwnSignal {
 	return eviction.OwnSignal{
 		Name: name, Condition: condition, Message: "too little of " + string(name),
@@ -61,7 +61,7 @@ func (g *gauges) signal(name eviction.Signal, condition v1.NodeConditionType, be
 	}
 }
 
-// watch makes an engine watch signals with these graces.
+// watchOwn makes an engine watch signals with these graces.
 func watchOwn(graces map[eviction.Signal]time.Duration, own ...eviction.OwnSignal) func(*podwright.Config) {
 	policy := eviction.Policy{Own: own, Transition: time.Minute}
 	for _, s := range own {
@@ -70,7 +70,7 @@ func watchOwn(graces map[eviction.Signal]time.Duration, own ...eviction.OwnSigna
 	return func(c *podwright.Config) { c.Eviction = &podwright.Eviction{Stats: &calmNode{}, Policy: policy} }
 }
 
-// has says whether the node has a condition, and its message.
+// has reports whether the node has a condition, and returns its message.
 func (r *rig) has(condition v1.NodeConditionType) (bool, string) {
 	for _, c := range r.engine.NodeConditions() {
 		if c.Type == condition {

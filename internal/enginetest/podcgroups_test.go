@@ -18,7 +18,7 @@ import (
 	"github.com/podwright/podwright/runtime/pods"
 )
 
-// cgroupTree is pods' cgroups in memory.
+// cgroupTree holds pods' cgroups in memory.
 type cgroupTree struct {
 	mu       sync.Mutex
 	setup    error
@@ -66,9 +66,9 @@ func (c *cgroupTree) Destroy(_ context.Context, uid types.UID) error {
 	return nil
 }
 
-// TestPodCgroupOutlivesContainers: the levels are made at the start, and a pod's cgroup before its sandbox
-// (3.3); all burstable pods together weigh what they request, and the remains of a pod that is gone are
-// removed (podworkers.md 13). If a pod's cgroup is taken away, it is made again with new containers (7.2).
+// TestPodCgroupOutlivesContainers: the engine makes the levels at its start, and a pod's cgroup before its sandbox
+// (3.3). The weight of all burstable pods together is what they request, and the remains of a gone pod are removed
+// (podworkers.md 13). If a pod's cgroup disappears, the engine makes it again, with new containers (7.2).
 func TestPodCgroupOutlivesContainers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tree := &cgroupTree{pods: map[types.UID]pods.CgroupResources{}}
@@ -120,7 +120,7 @@ func TestImpossibleCgroupsEndRun(t *testing.T) {
 	}
 }
 
-// All burstable pods together weigh what they request, whenever one ends or is resized.
+// The weight of all burstable pods together is what they request, even after one ends or is resized.
 func TestBurstableWeight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tree := &cgroupTree{pods: map[types.UID]pods.CgroupResources{}}

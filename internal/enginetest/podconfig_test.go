@@ -31,9 +31,9 @@ func (oneClass) RuntimeClass(name string) (pods.RuntimeClass, error) {
 	return pods.RuntimeClass{Handler: "kata"}, nil
 }
 
-// What the configuration says about the node reaches sandboxes and containers
-// (spec/runtime.md 3.6, 3.8, 4, 14.5); a range of user IDs stays a pod's over a
-// restart of the engine and is the next pod's once the first is finished (3.7).
+// The node's settings in the configuration reach sandboxes and containers (spec/runtime.md 3.6,
+// 3.8, 4, 14.5). A pod keeps its range of user IDs over a restart of the engine, and the next pod
+// gets it once the first is finished (3.7).
 func TestNodeSettingsReachContainers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -97,8 +97,8 @@ func TestNodeSettingsReachContainers(t *testing.T) {
 	})
 }
 
-// The node's resolver file, hosts file and CPU quotas are the embedder's to set
-// (spec/runtime.md 4, 12.4, 13).
+// The embedder sets the node's resolver file, hosts file and CPU quotas (spec/runtime.md 4, 12.4,
+// 13).
 func TestNodeFilesAndQuotasReachContainers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt, files := byContainer(nil), t.TempDir()
@@ -134,7 +134,7 @@ func TestNodeFilesAndQuotasReachContainers(t *testing.T) {
 	})
 }
 
-// requests lists what a pod's calls of one method asked for.
+// requests returns the requests of a pod's calls of one method.
 func requests[T any](rt *fake.Runtime, method fake.Method, uid types.UID) []T {
 	var out []T
 	for _, c := range rt.Calls(fake.Match{Method: method}) {

@@ -16,9 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestCriticalPodGetsRoom: section 16, preemption, and AD7: a critical pod that fails only on
-// resources gets room: as few pods as possible are stopped with their own grace, Failed for the
-// reason Preempting. Other pods are not touched, and an ordinary pod without room is not helped.
+// TestCriticalPodGetsRoom: section 16, preemption, and AD7: a critical pod that lacks only
+// resources gets room: as few pods as possible stop with their own grace, Failed for the reason
+// Preempting. Other pods are not touched, and an ordinary pod gets no room this way.
 func TestCriticalPodGetsRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := byContainer(map[string]fake.Script{"slow": {IgnoreTERM: true}})
@@ -54,8 +54,8 @@ func TestCriticalPodGetsRoom(t *testing.T) {
 	})
 }
 
-// TestPressureRefuses: section 16, eviction admission: under memory pressure a
-// BestEffort pod is refused, one with a request is not.
+// TestPressureRefuses: section 16, eviction admission: under memory pressure a BestEffort pod is
+// refused, but not one with a request.
 func TestPressureRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := &scarce{used: map[types.UID]uint64{}}
@@ -83,8 +83,8 @@ func TestPressureRefuses(t *testing.T) {
 	})
 }
 
-// TestShutdownRefuses: section 16, node shutdown, and AD7: new pods are refused while
-// it is under way, and a static one of them runs after the next start.
+// TestShutdownRefuses: section 16, node shutdown, and AD7: new pods are refused while the shutdown
+// is under way, and a refused static pod runs after the next start.
 func TestShutdownRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt, root := fake.New(fake.Options{}), t.TempDir()

@@ -26,7 +26,7 @@ func check(name string) *v1.Probe {
 	}
 }
 
-// execs counts the commands of one name.
+// execs returns when the commands with one name ran.
 func execs(rt *fake.Runtime, name string) (at []time.Time) {
 	for _, c := range rt.Calls(fake.Match{Method: fake.ExecSync}) {
 		if c.Request.(*runtimeapi.ExecSyncRequest).Cmd[0] == name {
@@ -36,7 +36,7 @@ func execs(rt *fake.Runtime, name string) (at []time.Time) {
 	return at
 }
 
-// TestPodIsReadyWhenItsProbeSaysSo: a pod is ready as soon as its probe says so, and not ready again while
+// TestPodIsReadyWhenItsProbeSaysSo: a pod is ready as soon as its probe says so, and becomes unready while
 // it drains (spec/probe.md 6.2, 7.1, edge case 23).
 func TestPodIsReadyWhenItsProbeSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -31,7 +31,7 @@ type stuck struct {
 	let  chan struct{}
 }
 
-// wait hangs.
+// wait blocks until release.
 func (s *stuck) wait() {
 	<-s.let
 }
@@ -45,7 +45,7 @@ func (s *stuck) release() {
 	}
 }
 
-// silent is a source that says nothing until it is released.
+// silent is a source that delivers nothing until it is released.
 type silent struct {
 	s   *stuck
 	err error
@@ -75,7 +75,7 @@ func (q silent) Run(ctx context.Context, deliver func(context.Context, []*v1.Pod
 	return nil
 }
 
-// hang is one kind of thing that hangs, in a whole engine.
+// hang is one thing that can hang in a whole engine.
 type hang struct {
 	name string
 	// configure makes it hang from the start; act makes it hang in a running engine with the pods
@@ -84,10 +84,10 @@ type hang struct {
 	act       func(r *rig, s *stuck)
 	// pod changes the bad pod.
 	pod func(*v1.Pod)
-	// fault is a call of the runtime that takes until the hang is over.
+	// fault is a runtime call that lasts until the hang is over.
 	fault fake.Method
-	// kind, what and waits of the problem, as they are listed, and for how long it has
-	// waited then at most; unhealthy: it harms all.
+	// kind, what and waits are those of the listed problem; after is its maximum age at that
+	// moment; unhealthy: it harms all pods.
 	kind, what, waits string
 	after             time.Duration
 	unhealthy         bool
@@ -186,7 +186,7 @@ func hangs() []hang {
 		},
 		{
 			name: "damaged record", kind: "record", what: "uid-lost", waits: "a new record in its place", after: 10 * time.Second,
-			configure: func(t *testing.T, c *podwright.Config, s *stuck) { // of a pod that the source may want
+			configure: func(t *testing.T, c *podwright.Config, s *stuck) { // the record of a pod that the source may want
 				damageRecord(t, c, "uid-lost")
 				sourceThat(nil)(t, c, s)
 			},
@@ -200,7 +200,7 @@ func hangs() []hang {
 			},
 		},
 		{
-			// The pod's own last step removes it (runtime.md 19.7).
+			// The pod's own last step removes the sandbox (runtime.md 19.7).
 			name: "removal", fault: fake.RemovePodSandbox, act: remove, kind: "pod", what: "default/bad", waits: "SyncTerminatedPod to return",
 			after: 31 * time.Second,
 		},
@@ -210,7 +210,7 @@ func hangs() []hang {
 // epoch is when the time of a bubble begins.
 var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// addManifest adds a folder with a file, which goes when the hang is over.
+// addManifest adds a folder with a file, and removes the file when the hang is over.
 func addManifest(t *testing.T, c *podwright.Config, s *stuck, name, text string) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, name)
@@ -228,7 +228,7 @@ func addManifest(t *testing.T, c *podwright.Config, s *stuck, name, text string)
 	}()
 }
 
-// damageRecord puts garbage in the place of a pod's record.
+// damageRecord replaces a pod's record with garbage.
 func damageRecord(t *testing.T, c *podwright.Config, uid string) {
 	dir := filepath.Join(c.RootDir, "state", "pods")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -239,7 +239,7 @@ func damageRecord(t *testing.T, c *podwright.Config, uid string) {
 	}
 }
 
-// goodPods are ten pods that nothing is wrong with.
+// goodPods returns ten pods without any trouble.
 func goodPods() []*v1.Pod {
 	var out []*v1.Pod
 	for i := range 10 {
@@ -248,8 +248,8 @@ func goodPods() []*v1.Pod {
 	return out
 }
 
-// fault has the calls of a method for the bad pod, or for all pods, wait until the hang is
-// over, whatever becomes of their context.
+// fault makes the calls of a method for one pod, or for all pods if uid is empty, wait until the
+// hang is over, even if their context ends.
 func (r *rig) fault(m fake.Method, uid types.UID, s *stuck) {
 	r.runtime.Inject(fake.Fault{Match: fake.Match{Method: m, Func: func(c fake.Call) bool {
 		pull, isPull := c.Request.(*runtimeapi.PullImageRequest)
@@ -260,7 +260,7 @@ func (r *rig) fault(m fake.Method, uid types.UID, s *stuck) {
 	}}})
 }
 
-// refuse has the calls of a method for the bad pod fail at once until the hang is over.
+// refuse makes the calls of a method for the bad pod fail at once until the hang is over.
 func (r *rig) refuse(m fake.Method, s *stuck) {
 	r.runtime.Inject(fake.Fault{Effect: fake.Effect{Err: errors.New("device or resource busy")}, Match: fake.Match{Method: m, Func: func(c fake.Call) bool {
 		select {
@@ -279,8 +279,8 @@ func badPod() *v1.Pod {
 	return p
 }
 
-// TestEachHangIsAProblem: IN2, IN6. Whatever hangs is listed while it hangs: what, since when, what
-// it waits for, what to do, and whether it harms all pods. Ten good pods run beside it.
+// TestEachHangIsAProblem: IN2, IN6. Whatever hangs is listed while it hangs. The entry says what it is,
+// since when and for what it waits, what to do, and whether it harms all pods. Ten good pods run beside it.
 func TestEachHangIsAProblem(t *testing.T) {
 	t.Parallel()
 	for _, h := range hangs() {
@@ -346,8 +346,8 @@ func listHang(t *testing.T, h hang) {
 	}
 }
 
-// TestStopThatNeverEndsIsAProblem: IN2. StopContainer hangs, even when its context ends, while the
-// engine is told to end: the component that waits for it is listed until it ends.
+// TestStopThatNeverEndsIsAProblem: IN2. StopContainer hangs, even when its context ends, and the
+// engine has to stop. The component that waits for the call is listed until it ends.
 func TestStopThatNeverEndsIsAProblem(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -21,13 +21,12 @@ import (
 	"github.com/podwright/podwright/runtime/fake"
 )
 
-// cancelPods is how many pods one engine of TestDeleteDuringPull has.
+// cancelPods is the number of pods that each engine of TestDeleteDuringPull has.
 const cancelPods = 100
 
-// TestDeleteDuringPull: pods of every kind are deleted at a random moment while
-// they wait for an image that never comes. Each is gone within a second, and
-// nothing is made or started for it any more, over 10,000 random schedules in
-// virtual time (300 with the race detector or -short).
+// TestDeleteDuringPull: pods of every kind are deleted at a random moment while they wait for an
+// image that never comes. Each is gone within a second, and nothing more is made or started for it,
+// over 10,000 random schedules in virtual time (300 with the race detector or -short).
 func TestDeleteDuringPull(t *testing.T) {
 	schedules := 10_000
 	if raceDetector || testing.Short() {
@@ -49,8 +48,8 @@ func TestDeleteDuringPull(t *testing.T) {
 	}
 }
 
-// memoryDir returns a temporary folder, in memory where the machine has such a
-// place: the test is about calls, not about the disk.
+// memoryDir returns a temporary folder, in memory where the machine allows it: the test is about
+// calls, not about the disk.
 func memoryDir(t *testing.T) string {
 	dir, err := os.MkdirTemp("/dev/shm", "podwright-test-")
 	if err != nil {
@@ -64,7 +63,7 @@ func memoryDir(t *testing.T) string {
 	return dir
 }
 
-// deletion is one pod with its moments.
+// deletion is one pod with the times at which it is added and removed.
 type deletion struct {
 	pod *v1.Pod
 	// own is true if no other container waits for its image.
@@ -75,8 +74,8 @@ type deletion struct {
 	waited      bool
 }
 
-// deleteDuringPull lives through one engine's schedules and returns how many pods
-// were deleted while their pull hung.
+// deleteDuringPull plays one engine's schedules and returns how many pods were deleted while their
+// pull hung.
 func deleteDuringPull(t *testing.T, dir string, engine uint64) (stuck int64) {
 	random := rand.New(rand.NewPCG(engine, 4))
 	rt := fake.New(fake.Options{
@@ -120,7 +119,7 @@ func deleteDuringPull(t *testing.T, dir string, engine uint64) (stuck int64) {
 	return stuck
 }
 
-// moment is something to do at a time.
+// moment is an action at a time.
 type moment struct {
 	at time.Duration
 	do func()
@@ -132,7 +131,7 @@ func (r *rig) apply(pod *v1.Pod) {
 	}
 }
 
-// randomDeletion makes a pod that cannot start completely, and its moments.
+// randomDeletion makes a pod that cannot start completely, and the times at which it is added and removed.
 func randomDeletion(random *rand.Rand, i int) *deletion {
 	d := &deletion{pod: newPod(fmt.Sprint("p", i)), own: random.IntN(4) > 0}
 	image := "shared:1"
@@ -173,7 +172,7 @@ func (d *deletion) begin(r *rig) {
 	}
 }
 
-// checkGone wants nothing of the pod to run.
+// checkGone checks that nothing of the pod runs.
 func (d *deletion) checkGone(r *rig) {
 	synctest.Wait()
 	label := map[string]string{runtime.LabelPodUID: string(d.pod.UID)}
@@ -190,7 +189,7 @@ func (d *deletion) checkGone(r *rig) {
 	}
 }
 
-// checkCalls wants no call that makes anything after the deletion.
+// checkCalls checks that no call makes anything after the deletion.
 func (d *deletion) checkCalls(t *testing.T, calls []fake.Call) {
 	for _, c := range calls {
 		switch c.Method {
@@ -198,8 +197,8 @@ func (d *deletion) checkCalls(t *testing.T, calls []fake.Call) {
 		default:
 			continue
 		}
-		// At the very moment of its deletion a pod may still be on its way, unless
-		// it was waiting for its image.
+		// At the very moment of its deletion a pod may still make a call, unless it was waiting for
+		// its image.
 		if late := c.Start.After(d.removed) || (d.waited && c.Seq > d.seen); late {
 			t.Errorf("%s: %s %s %v after its deletion", d.pod.Name, c.Method, c.Container, c.Start.Sub(d.removed))
 		}

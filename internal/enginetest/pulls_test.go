@@ -14,8 +14,8 @@ import (
 	"github.com/podwright/podwright/runtime/fake"
 )
 
-// TestPodsShareOnePull: users see what a pod waits for, two pods share one pull, and a deleted pod
-// leaves the pull to the other; the last one ends it, and nothing is created (spec/runtime.md 9.4).
+// TestPodsShareOnePull: users see what a pod waits for, two pods share one pull, and a deleted pod leaves the
+// pull to the other. The deletion of the last one ends the pull, and nothing is created (spec/runtime.md 9.4).
 func TestPodsShareOnePull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := fake.New(fake.Options{})

@@ -25,8 +25,8 @@ func (p *pullSecrets) GetSecret(context.Context, string, string) (*v1.Secret, er
 }
 
 // TestPodsLookForPullSecretsSoon: IN15. Ten pods wait for an hour for the secret with the
-// credentials of their image. When it comes they run within 10 s and jitter, although their
-// pulls have failed for an hour, and at once if the engine is told.
+// credentials of their image. When it comes, they run within 10 s plus jitter, although their pulls
+// have failed for an hour, or at once if the engine hears of it.
 func TestPodsLookForPullSecretsSoon(t *testing.T) {
 	t.Parallel()
 	const n = 10

@@ -16,8 +16,8 @@ import (
 	"github.com/podwright/podwright/status/checkpoint"
 )
 
-// TestReadOnlyDiskAtStart: CK8, on a real file system that is read-only when the agent starts:
-// running pods are looked after, nothing new is started, health and Explain say why, and everything
+// TestReadOnlyDiskAtStart: CK8, on a real file system that is read-only when the agent starts: the
+// engine maintains running pods and starts nothing new, health and Explain say why, and everything
 // recovers once the disk can be written.
 func TestReadOnlyDiskAtStart(t *testing.T) {
 	root := t.TempDir()

@@ -12,9 +12,9 @@ import (
 	"github.com/podwright/podwright/runtime/fake"
 )
 
-// TestReadySurvivesAgent: status.md 9.1 (b), 9.8, 9.12, edge case 23, probe.md 8.3: a
-// ready pod with a slow readiness probe is not reported unready by the next agent,
-// whether the last one was killed or stopped.
+// TestReadySurvivesAgent: status.md 9.1 (b), 9.8, 9.12, edge case 23, probe.md 8.3: a ready pod
+// with a slow readiness probe stays ready in the reports of the next agent, whether the last one
+// was killed or stopped.
 func TestReadySurvivesAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHost(t, fake.New(fake.Options{Script: func(fake.Launch) fake.Script {
@@ -47,8 +47,8 @@ func TestReadySurvivesAgent(t *testing.T) {
 	})
 }
 
-// TestReadyOfAnotherContainer: edge case 24, probe.md edge case 25: a container that replaced the
-// ready one while no agent was running has to become ready itself.
+// TestReadyOfAnotherContainer: edge case 24, probe.md edge case 25: a container that replaced a
+// ready one while no agent was running is not ready until its own probe succeeds.
 func TestReadyOfAnotherContainer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var well atomic.Bool

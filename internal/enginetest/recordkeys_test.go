@@ -16,8 +16,8 @@ import (
 )
 
 // TestWrongKeyHarmsNoPod (CK12): an agent starts with a key other than the one that sealed the
-// records. Running pods continue, the missing key is named, and once it is given everything is as
-// before: a job that ended does not run again.
+// records. Running pods continue, and the engine names the missing key. Once it has that key,
+// everything is as before: a job that ended does not run again.
 func TestWrongKeyHarmsNoPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHost(t, byContainer(map[string]fake.Script{"job": {Exit: &fake.Exit{After: time.Second, Code: 7}}}))
@@ -37,7 +37,7 @@ func TestWrongKeyHarmsNoPod(t *testing.T) {
 		}
 		n.kill(first)
 
-		second := n.agent(withKeys(wrong)) // its sources are silent
+		second := n.agent(withKeys(wrong)) // its source is silent
 		<-time.After(time.Minute)
 		if text := errors.Join(second.problems()); text == nil || !strings.Contains(text.Error(), "sealed with key "+right.ID()+"; the keys given are: "+wrong.ID()) {
 			t.Errorf("problems: %v", text)
@@ -47,7 +47,7 @@ func TestWrongKeyHarmsNoPod(t *testing.T) {
 		}
 		n.kill(second)
 
-		n.rt.LoseRecords() // what is known of the job now is in its record
+		n.rt.LoseRecords() // now only the record knows about the job
 		third := n.agent(withKeys(wrong, right))
 		third.set(pods()...)
 		third.phase("uid-web", v1.PodRunning, time.Minute)
@@ -65,8 +65,8 @@ func TestWrongKeyHarmsNoPod(t *testing.T) {
 	})
 }
 
-// TestForgedRecordEndsNoPod (CK12): a record that someone without the key has put into a pod's place, which says that
-// the pod has ended, ends nothing.
+// TestForgedRecordEndsNoPod (CK12): somebody without the key replaces a pod's record by one which says that the pod
+// has ended. This does not end the pod.
 func TestForgedRecordEndsNoPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := newHost(t, byContainer(map[string]fake.Script{"main": {Exit: &fake.Exit{After: time.Second}}}))
@@ -89,7 +89,7 @@ func TestForgedRecordEndsNoPod(t *testing.T) {
 			n.disk.Put("uid-web", forged, 0o600)
 			var c podwright.Config
 			keys(&c)
-			want := len(c.Checkpoints.Keys) // without a key the pod is stopped, because the record says that it has ended
+			want := len(c.Checkpoints.Keys) // without keys the engine stops the pod, because the record says that it has ended
 			second := n.agent(keys)
 			second.set(withPolicy(newPod("web"), v1.RestartPolicyNever))
 			<-time.After(time.Minute)

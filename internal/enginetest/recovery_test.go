@@ -30,10 +30,10 @@ func starts(rt *fake.Runtime, uid types.UID) int {
 	}}))
 }
 
-// TestRebootRunsOnceOnly: CK5, HI8, HI9, status.md 9.7, cleanup edge case 32. The runtime is
-// empty after it: a pod with policy Never that had started is reported with exit
-// code 137 and not run again, one with Always runs again with a higher restart
-// count, and what had finished stays finished.
+// TestRebootRunsOnceOnly: CK5, HI8, HI9, status.md 9.7, cleanup edge case 32. The runtime is empty
+// after a reboot. A pod with policy Never that had started is reported with exit code 137 and does
+// not run again, a pod with Always runs again with a higher restart count, and finished pods stay
+// finished.
 func TestRebootRunsOnceOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHost(t, byContainer(map[string]fake.Script{"job": {Exit: &fake.Exit{After: time.Second}}}))
@@ -118,9 +118,9 @@ func TestPodRemovedWhileDownKeepsGrace(t *testing.T) {
 	})
 }
 
-// TestFinishedStaysFinished: status.md 9.1, 9.6, HI7: the end of a pod was told, and the
-// agent is killed before what is left of it is removed. The next ones tell nothing new of
-// the pod, whether it is still desired or not, and remove what is left when they can.
+// TestFinishedStaysFinished: status.md 9.1, 9.6, HI7: the end of a pod was reported, and the agent
+// is killed before the pod's remains are removed. The next agents report nothing new about the pod,
+// whether it is still desired or not, and remove its remains when they can.
 func TestFinishedStaysFinished(t *testing.T) {
 	for _, tc := range []struct {
 		container string
@@ -134,7 +134,7 @@ func TestFinishedStaysFinished(t *testing.T) {
 				}))
 				var told []status.Update
 				sink := sinks(status.SinkFunc(func(_ context.Context, u status.Update) (status.StoreResult, error) {
-					if !u.Forgotten { // that ends what a static pod may have come back from (FG1)
+					if !u.Forgotten { // Forgotten ends the state from which a static pod could come back (FG1)
 						told = append(told, u)
 					}
 					return status.Stored, nil
@@ -184,8 +184,8 @@ func TestFinishedStaysFinished(t *testing.T) {
 	}
 }
 
-// TestReadsTakeNoStepOfRecovery: CK9. Run compares and reports what an engine finds at its start:
-// no read does this, and none is needed for it.
+// TestReadsTakeNoStepOfRecovery: CK9. Run compares and reports what an engine finds at its start.
+// Read methods such as Explain do not do this, and Run does not need them for it.
 func TestReadsTakeNoStepOfRecovery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHost(t, fake.New(fake.Options{}))
@@ -264,8 +264,8 @@ func TestEndBeforeTheFirstLookIsTold(t *testing.T) {
 	})
 }
 
-// TestPodStoppedByADrainStartsAgain: spec/cleanup.md 10. What a drain stopped starts again when
-// the engine does, whatever its policy; what had ended by itself does not.
+// TestPodStoppedByADrainStartsAgain: spec/cleanup.md 10. A pod that a drain stopped starts again
+// when the engine does, whatever its policy. A pod that had ended on its own does not.
 func TestPodStoppedByADrainStartsAgain(t *testing.T) {
 	for _, policy := range []v1.RestartPolicy{v1.RestartPolicyAlways, v1.RestartPolicyOnFailure, v1.RestartPolicyNever} {
 		t.Run(string(policy), func(t *testing.T) {

@@ -19,14 +19,14 @@ import (
 	"github.com/podwright/podwright/runtime/fake"
 )
 
-// settings are config maps that all have one value, which changes.
+// settings are config maps that all have the same value, which changes.
 type settings struct {
 	mu    sync.Mutex
 	value string
 	delay time.Duration
 }
 
-// slow makes an answer take that long; the answer is what was true when it was asked for.
+// slow delays every answer; the answer is the value at the time of the question.
 func (s *settings) slow(delay time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,7 +63,7 @@ func settingsPod(name string, containers ...string) *v1.Pod {
 	return pod
 }
 
-// shows waits until the volume of a pod has the value.
+// mounts waits until the volume of a pod has the value.
 func (r *rig) mounts(uid types.UID, want string, limit time.Duration) {
 	r.t.Helper()
 	path := filepath.Join(r.root, "pods", string(uid), "volumes", "kubernetes.io~configmap", "v", "k")
@@ -76,8 +76,8 @@ func (r *rig) mounts(uid types.UID, want string, limit time.Duration) {
 	})
 }
 
-// TestRefreshWritesVolumesAgain: IN15. A pod that is named has the new content at once, others
-// with their next sync; UIDs that are not known do nothing.
+// TestRefreshWritesVolumesAgain: IN15. A named pod has the new content at once, others have it with
+// their next sync. Unknown UIDs have no effect.
 func TestRefreshWritesVolumesAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		objects := &settings{value: "old"}
@@ -104,8 +104,8 @@ func TestRefreshWritesVolumesAgain(t *testing.T) {
 	})
 }
 
-// TestRefreshDuringAStep: IN15. A change that is told while a step of the pod is under way, here
-// one that reads the content of before, is written as soon as the step has ended.
+// TestRefreshDuringAStep: IN15. If a change is announced during a step of the pod (here one that
+// reads the old content), the new content is written as soon as the step has ended.
 func TestRefreshDuringAStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		objects := &settings{value: "first"}
@@ -125,8 +125,8 @@ func TestRefreshDuringAStep(t *testing.T) {
 	})
 }
 
-// TestRefreshDuringAPull: IN15. A pull may take an hour. What runs of the pod meanwhile has new content at once, as
-// often as it changes, and the pull goes on.
+// TestRefreshDuringAPull: IN15. A pull may take an hour. Meanwhile the running containers of the pod get new
+// content at once, every time it changes, and the pull goes on.
 func TestRefreshDuringAPull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		objects, rt := &settings{value: "0"}, fake.New(fake.Options{})
@@ -160,9 +160,9 @@ func TestRefreshDuringAPull(t *testing.T) {
 	})
 }
 
-// TestPodIsShownWithItsStatus: what servers of logs and exec ask for. A pod is found by its UID
-// and by its name, with its newest status, as long as the engine has to do with it; the copy is
-// the caller's. A name belongs to the pod that is desired, not to its predecessor.
+// TestPodIsShownWithItsStatus: servers of logs and exec find a pod by its UID and by its name, with
+// its newest status, as long as the engine knows it. The copy belongs to the caller. A name means
+// the desired pod, not its predecessor.
 func TestPodIsShownWithItsStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := fake.New(fake.Options{})

@@ -20,8 +20,8 @@ import (
 	"github.com/podwright/podwright/syncloop/source"
 )
 
-// leftRunning returns a runtime in which n pods run whose agent has ended. Each container
-// crashed twice before, and its dead ones were kept.
+// leftRunning returns a runtime with n running pods whose agent has ended. Each container crashed
+// twice before, and its dead instances are still there.
 func leftRunning(t *testing.T, n int, root string) *fake.Runtime {
 	rt := byContainer(map[string]fake.Script{"main": {Crashes: 2, Crash: fake.Exit{After: time.Second}}})
 	old := newRig(t, rt, root, keepDead).start()
@@ -52,7 +52,7 @@ func hiding(h *undecided) func(*podwright.Config) {
 }
 
 // TestOtherKindsDecide: IN11. A readable manifest that is not a pod is a named problem, and does
-// not protect what runs unknown; a manifest that cannot be read does.
+// not protect unknown running pods. A manifest that cannot be read does protect them.
 func TestOtherKindsDecide(t *testing.T) {
 	t.Parallel()
 	const n = 10
@@ -95,7 +95,7 @@ func TestOtherKindsDecide(t *testing.T) {
 	}
 }
 
-// fullUntil is a node whose disk is full until something holds.
+// fullUntil is a node whose disk is full while the function returns false.
 type fullUntil func() bool
 
 func (f fullUntil) Node(context.Context) (map[eviction.Signal]eviction.Observation, error) {
@@ -111,7 +111,7 @@ func (fullUntil) Pod(context.Context, *v1.Pod, eviction.Signal) (eviction.Usage,
 }
 
 // TestReclaimObeysTheRulesOfRemovals: IN11. When the disk is full, a pod that a source may want but
-// could not name keeps everything, a veto counts, and the removal rate applies; everything else is
+// could not name keeps everything, a veto counts, and the removal rate applies. The rest is
 // removed.
 func TestReclaimObeysTheRulesOfRemovals(t *testing.T) {
 	t.Parallel()
@@ -123,7 +123,7 @@ func TestReclaimObeysTheRulesOfRemovals(t *testing.T) {
 		before, vetoed := removals(), types.UID("uid-p00")
 		h := &undecided{why: errors.New("a manifest is unreadable")}
 		r := newRig(t, rt, root, keepDead, hiding(h), func(c *podwright.Config) {
-			// Full once all pods have their workers again.
+			// The disk is full from this moment, when all pods have their workers again.
 			full := time.Now().Add(30 * time.Second)
 			c.Eviction = &podwright.Eviction{Stats: fullUntil(func() bool { return time.Now().Before(full) || removals() > before })}
 			c.Cleanup.Rates.Containers = 1
@@ -138,7 +138,7 @@ func TestReclaimObeysTheRulesOfRemovals(t *testing.T) {
 		<-time.After(5 * time.Minute)
 		synctest.Wait()
 		for i, pod := range crowdOf(n) {
-			want := 2 // the newest dead one tells how it ended
+			want := 2 // the running one, and the newest dead one, which tells how it ended
 			if i >= n-hidden || pod.UID == vetoed {
 				want = 3
 			}
@@ -153,9 +153,9 @@ func TestReclaimObeysTheRulesOfRemovals(t *testing.T) {
 	})
 }
 
-// TestDrainObeysTheRulesOfRemovals: IN11. A drain stops every pod, and removes what may be removed:
-// what the host objects to stays and is named, and so does what a source may want but could not
-// name. The others are gone.
+// TestDrainObeysTheRulesOfRemovals: IN11. A drain stops every pod, and removes what may be removed.
+// Pods to which the host objects, or which a source may want but could not name, stay and are
+// named. The others are gone.
 func TestDrainObeysTheRulesOfRemovals(t *testing.T) {
 	const n, hidden, vetoes = 10, 3, 4
 	synctest.Test(t, func(t *testing.T) {

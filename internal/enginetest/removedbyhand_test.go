@@ -22,8 +22,8 @@ import (
 )
 
 // TestContainerRemovedByHandDoesNotRunTwice: HI8, cleanup edge case 30, status.md 3.4: an operator
-// removes a running container of a pod whose containers run once. It is not known how it ended, and
-// it does not run again, in this agent or the next one.
+// removes a running container of a pod whose containers run once. The engine does not know how it
+// ended, and does not run it again, in this agent or the next one.
 func TestContainerRemovedByHandDoesNotRunTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHost(t, fake.New(fake.Options{}))
@@ -154,9 +154,9 @@ func removeEnded(t *testing.T, rt *fake.Runtime, pod types.UID) {
 }
 
 // TestLostPodsFolderStopsOnlyRemovals: cleanup edge case 15, HK1: the folder of all pods is gone,
-// or something else is in its place. Running pods continue, and pods are stopped as usual. While
-// the volumes of a stopped pod are unknown, it is not finished; the plan, the log and Explain say
-// what is wrong, and once the folder is back everything is removed.
+// or something different is in its place. Running pods continue, and pods stop as usual. While the
+// volumes of a stopped pod are unknown, it is not finished; the plan, the log and Explain say what
+// is wrong, and once the folder is back everything is removed.
 func TestLostPodsFolderStopsOnlyRemovals(t *testing.T) {
 	for _, replaced := range []bool{false, true} {
 		t.Run(fmt.Sprint("by a file: ", replaced), func(t *testing.T) {

@@ -55,8 +55,8 @@ func (r *rig) shows(uid types.UID, cpu, memory string) v1.ContainerStatus {
 	return got
 }
 
-// pending waits for a reason of PodResizePending; "" waits for the end of both
-// conditions of a resize.
+// pending waits for this reason in the conditions of a resize; "" waits until both conditions are
+// gone.
 func (r *rig) pending(uid types.UID, reason string) {
 	r.t.Helper()
 	r.within(10*time.Minute, "a resize that is "+reason, func() error {
@@ -77,7 +77,7 @@ func (r *rig) pending(uid types.UID, reason string) {
 }
 
 // TestResizeKeepsContainer: 21.3, 21.5, 21.9: the same container continues with other resources, or
-// is restarted once if its policy says so; status and events show this (status.md 5.6, 6.6, 6.7).
+// restarts once if its policy says so. Status and events show this (status.md 5.6, 6.6, 6.7).
 func TestResizeKeepsContainer(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		t.Run(fmt.Sprintf("restart %v", restart), func(t *testing.T) {
@@ -117,8 +117,8 @@ func TestResizeKeepsContainer(t *testing.T) {
 	}
 }
 
-// TestResizeWaitsForRoom: 21.4: a resize waits until there is room, one that never fits is
-// refused for good; both keep what the container has. A refusal is repeated when the
+// TestResizeWaitsForRoom: 21.4: a resize waits until there is room, and one that never fits is
+// refused for good. In both cases the container keeps what it has. A refusal is repeated when the
 // spec changes (status edge case 29).
 func TestResizeWaitsForRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -137,8 +137,8 @@ func TestResizeWaitsForRoom(t *testing.T) {
 			t.Errorf("%d events ResizeDeferred", n)
 		}
 
-		// A restart of the agent forgets neither what was allocated nor that it
-		// was refused, and the container stays as it is.
+		// The next agent still knows the allocation and the refusal, and the container stays as it
+		// is.
 		r.stop()
 		r = newRig(t, rt, root, allocatable("1"))
 		r.start()
@@ -155,7 +155,7 @@ func TestResizeWaitsForRoom(t *testing.T) {
 			t.Errorf("%d updates before there is room", n)
 		}
 
-		r.set(sized(a, "700m", "64Mi")) // b goes
+		r.set(sized(a, "700m", "64Mi")) // b is removed
 		r.shows(a.UID, "700m", "64Mi")
 		r.pending(a.UID, "")
 
@@ -178,8 +178,8 @@ func TestResizeWaitsForRoom(t *testing.T) {
 	})
 }
 
-// TestDamagedResizeRecordEndsRun: 21.1: an agent that cannot read what it allocated does not
-// start, and says which pod it is about.
+// TestDamagedResizeRecordEndsRun: 21.1: an agent that cannot read what it allocated does not start,
+// and names the pod.
 func TestDamagedResizeRecordEndsRun(t *testing.T) {
 	root := t.TempDir()
 	dir := filepath.Join(root, "state", "resources")

@@ -14,8 +14,8 @@ import (
 )
 
 // TestRestartCountSurvivesLostContainers: status.md 3.7, runtime.md 2.8. A container has ended, the
-// start of the next one is cut off, and neither the runtime nor the log folder has anything of them
-// when the next agent starts the container again. That is its second run, and it is counted.
+// start of its successor is cut off, and neither the runtime nor the log folder has any trace of
+// them when the next agent starts the container again. That is its second run, and it counts.
 func TestRestartCountSurvivesLostContainers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHost(t, fake.New(fake.Options{Script: func(l fake.Launch) fake.Script {

@@ -16,8 +16,8 @@ import (
 	"github.com/podwright/podwright/runtime/fake"
 )
 
-// TestRestartNeedsItsRecord: OC2: while nothing can be written, nothing is stopped. The call fails,
-// and has no effect even when the disk has room again.
+// TestRestartNeedsItsRecord: OC2: while the disk cannot be written, a restart stops nothing. The
+// call fails, and has no effect even when the disk has room again.
 func TestRestartNeedsItsRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHost(t, fake.New(fake.Options{Script: restartScripts}))
@@ -45,7 +45,7 @@ func TestRestartNeedsItsRecord(t *testing.T) {
 }
 
 // TestRestartKilledAtEveryPoint: OC2: the agent is killed before and after each operation on the disk while a pod is restarted. The
-// next one restarts it or not, but never twice, and no container is lost: its policy would let it end.
+// next agent restarts it or not, but never twice, and no container stays down, although its policy would allow that.
 func TestRestartKilledAtEveryPoint(t *testing.T) {
 	t.Parallel()
 	points, once := 0, 0
@@ -106,7 +106,7 @@ func restartKilledAt(t *testing.T, at int) (points int, restarted int32) {
 }
 
 // TestRestartIsFinishedByNextAgent: OC2, IN8: the agent is killed while the runtime does not stop a container, or after it has stopped one whose
-// policy lets it end. The next agent brings all of them up, and its status says why meanwhile.
+// policy lets it end. The next agent brings all of them up; meanwhile its status says why.
 func TestRestartIsFinishedByNextAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHost(t, fake.New(fake.Options{Script: restartScripts}))

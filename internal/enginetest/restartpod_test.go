@@ -58,9 +58,9 @@ func (r *rig) phasesOf(uid types.UID) string {
 	return fmt.Sprint(phases)
 }
 
-// TestRestartPod: OC2: all that runs of a pod is replaced at once, time and again, whatever its restart policy
-// says of an exit code: in the same sandbox, without a back-off, without init containers. Its events and its
-// last states say why; its phase does not change.
+// TestRestartPod: OC2: a restart replaces all running containers of a pod at once, time and again, whatever
+// its restart policy says about exit codes: in the same sandbox, without a back-off, without init containers.
+// Its events and its last states say why; its phase does not change.
 func TestRestartPod(t *testing.T) {
 	for _, policy := range []v1.RestartPolicy{v1.RestartPolicyAlways, v1.RestartPolicyOnFailure} {
 		t.Run(string(policy), func(t *testing.T) {
@@ -115,7 +115,7 @@ func TestRestartPod(t *testing.T) {
 }
 
 // TestRestartIsNoCrash: OC2: a container that was restarted on request, ten times, and then crashes starts again at once, as after
-// a first crash, also in another agent that knows only the restart counts.
+// a first crash, even in another agent, which knows only the restart counts.
 func TestRestartIsNoCrash(t *testing.T) {
 	for _, otherAgent := range []bool{false, true} {
 		t.Run(fmt.Sprint("other agent ", otherAgent), func(t *testing.T) {
@@ -152,8 +152,8 @@ func TestRestartIsNoCrash(t *testing.T) {
 	}
 }
 
-// TestRestartOfOneContainer: OC2: only the named containers are replaced. A second call during the
-// first is served by it, and a later one means the new run.
+// TestRestartOfOneContainer: OC2: only the named containers are replaced. The restart under way
+// also serves a second call, and a later call restarts the new run.
 func TestRestartOfOneContainer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := fake.New(fake.Options{Script: restartScripts})
@@ -200,7 +200,7 @@ func TestRestartOfOneContainer(t *testing.T) {
 	})
 }
 
-// TestRestartOfCrowd: OC2: a hundred pods at once, half of them deaf, each within its own grace.
+// TestRestartOfCrowd: OC2: a hundred pods, half of them deaf, restart at once, each within its own grace.
 func TestRestartOfCrowd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const all = 100
@@ -236,8 +236,8 @@ func TestRestartOfCrowd(t *testing.T) {
 	})
 }
 
-// TestRestartWhilePodIsRemoved: OC2: a pod that has to stop while its restart goes on, or at once, stops, is not started again,
-// and the call says so.
+// TestRestartWhilePodIsRemoved: OC2: a pod that has to stop during its restart, or at the same moment, stops and does not start
+// again, and the call returns that.
 func TestRestartWhilePodIsRemoved(t *testing.T) {
 	for _, evict := range []bool{false, true} {
 		for _, after := range []time.Duration{0, time.Second, 4 * time.Second} {
@@ -260,7 +260,7 @@ func TestRestartWhilePodIsRemoved(t *testing.T) {
 						r.empty(time.Minute)
 					}
 					err := <-answer
-					// At the same moment either comes first, and the pod may have ended, or be unknown, when the call looks.
+					// If both come at the same moment, either may be first, and the pod may have ended, or be unknown, when the call looks.
 					refused := errors.Is(err, runtime.ErrFailedPrecondition) || after == 0 && errors.Is(err, runtime.ErrNotFound)
 					if !refused || after > 0 && !strings.Contains(err.Error(), "restart pod default/web: it is being stopped") {
 						t.Errorf("the call: %v", err)
@@ -278,8 +278,8 @@ func TestRestartWhilePodIsRemoved(t *testing.T) {
 	}
 }
 
-// TestRestartInTrouble: OC2: the runtime does not stop one container, and cannot make another, for a while. The call waits; what can be restarted
-// is; and a container that has ended well meanwhile under OnFailure is not taken for one whose work is over.
+// TestRestartInTrouble: OC2: for a while the runtime does not stop one container, and cannot make another. The call waits, containers that can
+// restart do, and a container that ends well meanwhile under OnFailure restarts too.
 func TestRestartInTrouble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := fake.New(fake.Options{Script: restartScripts})
@@ -323,7 +323,7 @@ func TestRestartInTrouble(t *testing.T) {
 	})
 }
 
-// TestRestartPodRefuses: OC2: what is refused, and that nothing came of it.
+// TestRestartPodRefuses: OC2: RestartPod refuses invalid requests, and they have no effect.
 func TestRestartPodRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := fake.New(fake.Options{Script: func(l fake.Launch) fake.Script {

@@ -23,8 +23,8 @@ import (
 	"github.com/podwright/podwright/syncloop/shutdown"
 )
 
-// pressed is a node whose memory is short whenever the test says so. The pods named hog use more
-// than others.
+// pressed is a node whose memory is short whenever the test says so. Pods whose names begin with
+// hog use more than others.
 type pressed struct {
 	mu    sync.Mutex
 	short bool
@@ -60,7 +60,7 @@ func (p *pressed) watched(c *podwright.Config) {
 	}}
 }
 
-// outcasts is a node beside whose quiet pods some are evicted, preempted or refused.
+// outcasts is a node with quiet pods beside which others are evicted, preempted or refused.
 type outcasts struct {
 	t    *testing.T
 	rt   *fake.Runtime
@@ -122,14 +122,14 @@ func (o *outcasts) withdraw(p *v1.Pod, rest ...*v1.Pod) {
 	o.set(rest...)
 }
 
-// restart kills the agent and starts the next.
+// restart ends the agent and starts the next.
 func (o *outcasts) restart(pods ...*v1.Pod) {
 	o.rig.stop()
 	o.start()
 	o.set(pods...)
 }
 
-// sleep lets time pass.
+// sleep waits in virtual time.
 func (o *outcasts) sleep(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
@@ -154,7 +154,7 @@ func (o *outcasts) out(uid types.UID, reason string, started int) {
 	}
 }
 
-// back waits for a pod's new life, which knows nothing of the last one.
+// back waits for a pod's new life, which shows nothing of the last one.
 func (o *outcasts) back(uid types.UID, limit time.Duration) {
 	o.t.Helper()
 	o.rig.phase(uid, v1.PodRunning, limit)
@@ -196,8 +196,8 @@ func eachOutcast(t *testing.T, scene func(o *outcasts, pause func(d time.Duratio
 	}
 }
 
-// TestEvictedStaticPodComesBack: IN14. A static pod that was evicted is tried again when the
-// pressure has been gone for its transition period, also by the next agent. A pod of an API
+// TestEvictedStaticPodComesBack: IN14. The engine tries an evicted static pod again when the
+// pressure has been gone for its transition period, and so does the next agent. A pod of an API
 // stays Failed.
 func TestEvictedStaticPodComesBack(t *testing.T) {
 	t.Parallel()
@@ -241,14 +241,14 @@ func TestPressureKeepsEvictedPodsOut(t *testing.T) {
 			o.node.press(false)
 			o.sleep(4 * time.Minute)
 			o.node.press(true)
-			o.sleep(11 * time.Second) // the node is looked at every 10 s
+			o.sleep(11 * time.Second) // the engine looks at the node every 10 s
 		}
 		o.out(hog.UID, "Evicted", 1)
 	})
 }
 
-// TestFlappingPressureStartsNoStorm: IN14. Pressure that comes back as soon as it is over
-// stops a pod again, and each static pod is started at most once per period.
+// TestFlappingPressureStartsNoStorm: IN14. Pressure that comes back as soon as it is over stops a
+// pod again, and each static pod starts at most once per period.
 func TestFlappingPressureStartsNoStorm(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -282,8 +282,8 @@ func TestFlappingPressureStartsNoStorm(t *testing.T) {
 	})
 }
 
-// TestPreemptedStaticPodComesBack: IN14. A static pod that had to make room is tried again as soon
-// as there is room, without displacing what took its place, but not twice within a period.
+// TestPreemptedStaticPodComesBack: IN14. The engine tries a static pod that had to make room again as
+// soon as there is room, without displacing the pod that took its place, but not twice within a period.
 func TestPreemptedStaticPodComesBack(t *testing.T) {
 	t.Parallel()
 	eachOutcast(t, func(o *outcasts, pause func(time.Duration, ...*v1.Pod)) {
@@ -312,9 +312,9 @@ func TestPreemptedStaticPodComesBack(t *testing.T) {
 	})
 }
 
-// TestRefusedStaticPodIsTriedAgain: IN14. A static pod that was refused for lack of room is tried
-// again when there is some, after a period at the earliest and without any report until then; of
-// several, the first that fits.
+// TestRefusedStaticPodIsTriedAgain: IN14. The engine tries a static pod that was refused for lack
+// of room again when there is room, after a period at the earliest and without any report until
+// then. Among several pods, it tries the first that fits.
 func TestRefusedStaticPodIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	eachOutcast(t, func(o *outcasts, pause func(time.Duration, ...*v1.Pod)) {
@@ -367,8 +367,8 @@ func TestPodRefusedUnderPressureIsTriedAgain(t *testing.T) {
 	})
 }
 
-// TestPodStoppedByACancelledShutdownComesBack: IN14: as after a shutdown, the static pods of
-// one that was cancelled run again.
+// TestPodStoppedByACancelledShutdownComesBack: IN14: static pods that a cancelled shutdown stopped
+// run again, as after a completed one.
 func TestPodStoppedByACancelledShutdownComesBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -395,8 +395,8 @@ func TestPodStoppedByACancelledShutdownComesBack(t *testing.T) {
 	})
 }
 
-// TestCrowdOfEvictedPodsComesBack: IN14, IN2: all that were evicted come back together, a
-// period after the pressure, and those that were not are left alone.
+// TestCrowdOfEvictedPodsComesBack: IN14, IN2: all evicted pods come back together, a period after
+// the pressure, and the others are left alone.
 func TestCrowdOfEvictedPodsComesBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -432,8 +432,8 @@ func TestCrowdOfEvictedPodsComesBack(t *testing.T) {
 	})
 }
 
-// TestReturningStaticPodGetsANewMirror: IN14, MC5. The mirror pod of a static pod that was
-// evicted is Failed at its API. The new life neither takes over that end nor that mirror.
+// TestReturningStaticPodGetsANewMirror: IN14, MC5. The mirror pod of a static pod that was evicted
+// is Failed at its API. The new life takes over neither that end nor that mirror.
 func TestReturningStaticPodGetsANewMirror(t *testing.T) {
 	t.Parallel()
 	for _, restarts := range []bool{false, true} {

@@ -23,11 +23,11 @@ import (
 	"github.com/podwright/podwright/syncloop/source"
 )
 
-// rewrites is how many manifests TestRewrites changes at random;
-// PODWRIGHT_REWRITES=10000 is what make rewrites does.
+// rewrites is the number of manifests that TestRewrites changes at random; make rewrites sets
+// PODWRIGHT_REWRITES=10000.
 const rewrites = 200
 
-// perNode is how many manifests share an engine.
+// perNode is the number of manifests that share an engine.
 const perNode = 100
 
 // TestRewrites: edge cases 9 and 10, SI2, SI10. Manifests are written, half-written, renamed,
@@ -62,7 +62,7 @@ func TestRewrites(t *testing.T) {
 	}
 }
 
-// generation is what a manifest says last: an image, empty if there is no manifest.
+// generation is the last state of a manifest: its image, empty if there is no manifest.
 type generation struct {
 	name, image string
 }
@@ -73,7 +73,7 @@ type edit struct {
 	do func() error
 }
 
-// rewrite takes the manifests with these numbers through their changes on one node.
+// rewrite takes the perNode manifests from the number begin through their changes on one node.
 func rewrite(t *testing.T, begin uint64) {
 	folder := t.TempDir()
 	rt := fake.New(fake.Options{Script: func(l fake.Launch) fake.Script {
@@ -124,12 +124,12 @@ type manifest struct {
 	folder, name string
 	random       *rand.Rand
 	at           time.Duration
-	content      string // the image it says, "" if there is no file
+	content      string // the image in the file, "" if there is no file
 	path         string
 	made         int
 }
 
-// plan returns the changes of the manifest: the last one settles what it says.
+// plan returns the changes of the manifest: the last one settles its content.
 func (m *manifest) plan() []edit {
 	var edits []edit
 	do := func(f func() error) { edits = append(edits, edit{m.at, f}) }
@@ -180,7 +180,7 @@ func (m *manifest) plan() []edit {
 	return edits
 }
 
-// text is the manifest with an image.
+// text returns the manifest with this image.
 func (m *manifest) text(image string) []byte {
 	return []byte(fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata:\n  name: %s\nspec:\n  terminationGracePeriodSeconds: 3\n  containers:\n  - name: main\n    image: %s\n", m.name, image))
 }

@@ -58,7 +58,7 @@ func newRig(t *testing.T, rt *fake.Runtime, root string, configure ...func(*podw
 		Runtime: rt, Images: rt, Sources: []syncloop.Source{r.source}, RootDir: root, Node: podwright.Node{Name: "n1"},
 		Observe: podwright.Observe{Events: r.events, Sinks: []status.StatusSink{r.sink}},
 	}
-	config.Checkpoints.Reserve = -1 // a megabyte per test
+	config.Checkpoints.Reserve = -1 // the reserve would take a megabyte per test
 	for _, c := range configure {
 		c(&config)
 	}
@@ -99,12 +99,12 @@ func (r *rig) set(pods ...*v1.Pod) {
 	}
 }
 
-// imprecision bounds how late within may notice that a check succeeds.
+// imprecision is the maximum delay with which within notices that a check succeeds.
 const imprecision = 250 * time.Millisecond
 
-// within waits in virtual time until check succeeds; after limit it fails. Looks cost real
-// time, so they become rarer the longer it waits: success is seen 10 ms late at most, or 2 %
-// of the wait, up to imprecision.
+// within waits in virtual time until check succeeds; after limit it fails. Checks cost real time,
+// so they become rarer the longer it waits: within notices success at most 10 ms late, or 2 % of
+// the wait, up to imprecision.
 func (r *rig) within(limit time.Duration, what string, check func() error) time.Duration {
 	r.t.Helper()
 	begin := time.Now()
@@ -122,8 +122,8 @@ func (r *rig) within(limit time.Duration, what string, check func() error) time.
 	}
 }
 
-// unmet says why a check has failed when it is read: most checks of [rig.within] only come
-// too early.
+// unmet makes the text of a failed check only when it is read: most checks of [rig.within] only
+// come too early.
 type unmet func() string
 
 func (u unmet) Error() string { return u() }
@@ -152,7 +152,7 @@ func (r *rig) phase(uid types.UID, want v1.PodPhase, limit time.Duration) time.D
 	})
 }
 
-// problems joins what has been waiting too long; nil if all is well.
+// problems joins the engine's problems; nil if there are none.
 func (r *rig) problems() error {
 	var all []error
 	for _, p := range r.engine.Problems() {
@@ -204,7 +204,7 @@ func newPod(name string, containers ...string) *v1.Pod {
 	return p
 }
 
-// events records events as "pod reason", and what they say.
+// events records events as "pod reason", and their texts.
 type events struct {
 	mu    sync.Mutex
 	seen  []string
@@ -225,7 +225,7 @@ func (e *events) Eventf(object apiruntime.Object, _, reason, format string, args
 	e.texts = append(e.texts, fmt.Sprintf(format, args...))
 }
 
-// said returns what events of one kind, such as "web Killing", said, oldest first.
+// said returns the texts of the events of one kind, such as "web Killing", oldest first.
 func (e *events) said(event string) []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -256,7 +256,7 @@ type history struct {
 	phases map[types.UID][]v1.PodPhase
 	ready  map[types.UID][]v1.ConditionStatus
 	over   map[types.UID]bool
-	// gone are the phases of pods as the sink heard last that they are forgotten.
+	// gone are the phases with which the sink heard that pods are forgotten, for those it has not heard of since.
 	gone map[types.UID]v1.PodPhase
 }
 
@@ -299,14 +299,14 @@ func (h *history) forgotten(uid types.UID) v1.PodPhase {
 	return h.gone[uid]
 }
 
-// finished reports whether the sink was told that the pod is finished.
+// finished reports whether the sink heard that the pod is finished.
 func (h *history) finished(uid types.UID) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.over[uid]
 }
 
-// counters is a meter provider that adds up what counters count, by name and labels.
+// counters is a meter provider that adds up counters by name and labels.
 type counters struct {
 	noop.MeterProvider
 	mu   sync.Mutex

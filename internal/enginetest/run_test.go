@@ -20,7 +20,7 @@ import (
 	"github.com/podwright/podwright/syncloop/source"
 )
 
-// TestTwentyEnginesShareNothing share one process and one runtime, and nothing else.
+// TestTwentyEnginesShareNothing except one process and one runtime.
 func TestTwentyEnginesShareNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -40,7 +40,7 @@ func TestTwentyEnginesShareNothing(t *testing.T) {
 				t.Errorf("engine %d shows %d pods", i, n)
 			}
 		}
-		// One of them gives up its pods; the others do not notice.
+		// One of them removes its pods; the others do not notice.
 		rigs[7].set()
 		<-time.After(time.Minute)
 		synctest.Wait()
@@ -68,8 +68,8 @@ func TestSecondRunIsAnError(t *testing.T) {
 	})
 }
 
-// TestClosedSourceEndsRun: when its only source is closed the engine ends and leaves the
-// pods.
+// TestClosedSourceEndsRun: when its only source is closed, the engine ends and leaves its pods
+// running.
 func TestClosedSourceEndsRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := fake.New(fake.Options{})

@@ -16,7 +16,7 @@ import (
 	"github.com/podwright/podwright/syncloop/admission"
 )
 
-// TestHungPodDelaysNoOther: a pod whose calls hang delays no other pod, and is named.
+// TestHungPodDelaysNoOther: a pod whose calls hang delays no other pod, and the engine names it.
 func TestHungPodDelaysNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := fake.New(fake.Options{})
@@ -52,7 +52,7 @@ func TestHungPodDelaysNoOther(t *testing.T) {
 }
 
 // TestEngineStartsWithoutRuntime: edge case 24. An engine starts without its runtime, says so, and
-// continues when the runtime comes; a deletion in between is not lost.
+// continues when the runtime comes. A deletion in between takes effect.
 func TestEngineStartsWithoutRuntime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := fake.New(fake.Options{})
@@ -92,8 +92,8 @@ func TestEngineStartsWithoutRuntime(t *testing.T) {
 	})
 }
 
-// TestOnlyHostNetworkStartsWithoutNetwork: RH3, edge case 25. Pods on the host network start, the others wait
-// for the network, are told so, try again every 1 to 1.5 s, and wait no longer.
+// TestOnlyHostNetworkStartsWithoutNetwork: RH3, edge case 25. Pods on the host network start. The others wait for
+// the network, have an event that says so, try again every 1 to 1.5 s, and start as soon as the network is there.
 func TestOnlyHostNetworkStartsWithoutNetwork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt, tries := fake.New(fake.Options{}), make(chan time.Time, 1000)

@@ -15,9 +15,9 @@ import (
 	"github.com/podwright/podwright/runtime/fake"
 )
 
-// TestSecondEngineOfAnOwnerEnds: spec/runtime.md 1.10 (RT5): an engine whose owner has another
-// engine at work on the same runtime, with another folder, ends with an error that names
-// it and stops nothing. Once the other has ended, it takes the pods over.
+// TestSecondEngineOfAnOwnerEnds: spec/runtime.md 1.10 (RT5): if another engine with the same owner,
+// but another folder, works on the same runtime, a new engine ends with an error that names it and
+// stops nothing. Once the other engine has ended, the new one takes over the pods.
 func TestSecondEngineOfAnOwnerEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt, root := fake.New(fake.Options{}), t.TempDir()

@@ -22,8 +22,8 @@ import (
 	"github.com/podwright/podwright/syncloop/source"
 )
 
-// BenchmarkStart: from the order of 1,000 pods to the moment all of them run, on a fake runtime
-// that answers at once: what the engine itself needs. Records are kept in memory or on the disk.
+// BenchmarkStart: from the order of 1,000 pods to the moment all of them run, on a fake runtime that
+// answers at once. The result is the cost of the engine itself, with records in memory or on the disk.
 func BenchmarkStart(b *testing.B) {
 	const n = 1000
 	for _, transport := range []string{"direct", "grpc"} {
@@ -52,7 +52,7 @@ func BenchmarkStart(b *testing.B) {
 	}
 }
 
-// diskWork counts what is done to the disk of the records.
+// diskWork counts the operations on the disk of the records.
 type diskWork struct{ writes, syncs atomic.Int64 }
 
 func (d *diskWork) count(op checkpointtest.Op) error {
@@ -65,7 +65,7 @@ func (d *diskWork) count(op checkpointtest.Op) error {
 	return nil
 }
 
-// starting is an engine with pods that are yet to be ordered.
+// starting is an engine with pods that it has not received yet.
 type starting struct {
 	engine  *podwright.Engine
 	source  *source.Channel
@@ -120,7 +120,7 @@ func (s *starting) begin(b *testing.B) {
 	}
 }
 
-// countdown is a sink that closes done once left pods have been told to run.
+// countdown is a sink that closes done once it has heard that left pods run.
 type countdown struct {
 	left int64
 	seen sync.Map
@@ -137,7 +137,7 @@ func (c *countdown) Store(_ context.Context, u status.Update) (status.StoreResul
 	return status.Stored, nil
 }
 
-// processCPU is what the process has used of the CPU so far.
+// processCPU returns the CPU time that the process has used so far.
 func processCPU(b testing.TB) time.Duration {
 	b.Helper()
 	var usage syscall.Rusage

@@ -13,10 +13,10 @@ import (
 	"github.com/podwright/podwright/runtime/fake"
 )
 
-// TestEmptyDirBelongsToOneLife: cleanup.md IN3. A static pod is removed and wanted
-// again, and the agent is killed in between, at one moment or another. If a new life of it
-// begins, it begins with an empty emptyDir. If no agent saw the removal, it is the same life, with
-// its container and its data, as for the kubelet.
+// TestEmptyDirBelongsToOneLife: cleanup.md IN3. A static pod is removed and wanted again, and the
+// agent is killed in between, at one moment or another. If a new life begins, it begins with an
+// empty emptyDir. If no agent saw the removal, the same life continues with its container and its
+// data, as with the kubelet.
 func TestEmptyDirBelongsToOneLife(t *testing.T) {
 	step := 1
 	if raceDetector {

@@ -14,7 +14,7 @@ import (
 	"github.com/podwright/podwright/syncloop/admission"
 )
 
-// restricted makes a pod keep to the level restricted.
+// restricted makes a pod comply with the level restricted.
 func restricted(p *v1.Pod) *v1.Pod {
 	p.Spec.SecurityContext = &v1.PodSecurityContext{
 		RunAsNonRoot: ptr.To(true), RunAsUser: ptr.To[int64](1000), SeccompProfile: &v1.SeccompProfile{Type: v1.SeccompProfileTypeRuntimeDefault},
@@ -27,8 +27,8 @@ func restricted(p *v1.Pod) *v1.Pod {
 	return p
 }
 
-// TestRestrictedLevel: PS1. At the level restricted, a pod runs only if it gives up what the level
-// demands: otherwise its refusal names each field, once, even over a restart.
+// TestRestrictedLevel: PS1. At the level restricted, a pod runs only if it meets the demands of the
+// level. Otherwise it is refused once, even over a restart, with a message that names each field.
 func TestRestrictedLevel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt, root := fake.New(fake.Options{}), t.TempDir()
@@ -72,7 +72,7 @@ func TestRestrictedLevel(t *testing.T) {
 
 // TestPodSecurityAmongHandlers: PS1, PS5. A level among the node's handlers applies to the pods of
 // every source: what it refuses stays refused over a restart, what it admitted continues to run,
-// and no change makes a pod what the level forbids, not even one made while no agent runs.
+// and no change turns a pod into a forbidden one, not even a change made while no agent runs.
 func TestPodSecurityAmongHandlers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt, root := fake.New(fake.Options{}), t.TempDir()

@@ -18,8 +18,8 @@ import (
 	"github.com/podwright/podwright/syncloop/mirror"
 )
 
-// TestHostIPsFollowTheNode: SN1. A node that gets other addresses shows them in the statuses of its pods
-// without a restart of anything; addresses that are not known for a while stay.
+// TestHostIPsFollowTheNode: SN1. If a node gets other addresses, the statuses of its pods show them, and
+// nothing restarts. If the addresses are unknown for a while, the statuses keep the old ones.
 func TestHostIPsFollowTheNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var addresses atomic.Value
@@ -55,8 +55,8 @@ func TestHostIPsFollowTheNode(t *testing.T) {
 	})
 }
 
-// TestAllocatableFollowsTheNode: SN2. What the node has for pods counts when a pod or a resize is
-// judged. If it becomes less than what pods have, none of them is stopped.
+// TestAllocatableFollowsTheNode: SN2. The engine judges a pod or a resize by what the node has for
+// pods at that time. If this becomes less than what pods have, no pod stops.
 func TestAllocatableFollowsTheNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var cpu atomic.Value
@@ -92,8 +92,8 @@ func TestAllocatableFollowsTheNode(t *testing.T) {
 	})
 }
 
-// TestTaintsAndLabelsOfTheNode: SN3. The node's object says which pods of an API may start; those that
-// run go on, after a restart of the agent too, and static pods are not asked about taints.
+// TestTaintsAndLabelsOfTheNode: SN3. The node's object says which pods of an API may start; running
+// pods continue, even after a restart of the agent, and taints do not matter for static pods.
 func TestTaintsAndLabelsOfTheNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var object atomic.Pointer[v1.Node]
@@ -138,7 +138,7 @@ func TestTaintsAndLabelsOfTheNode(t *testing.T) {
 	})
 }
 
-// TestStandInWaitsAsLongAsItShould: SN5. A source that needs longer than 10 s for its first word may be given it.
+// TestStandInWaitsAsLongAsItShould: SN5. The configuration can give a source longer than 10 s for its first answer.
 func TestStandInWaitsAsLongAsItShould(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := remembering(t)

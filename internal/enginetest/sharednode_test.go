@@ -18,8 +18,8 @@ import (
 )
 
 // TestSharedLogFolderIsRefused: ND8: if two engines wrote their logs into one folder, each would
-// take the other's logs for those of gone pods. The second engine says so and does not run; with
-// its own folder it does, and touches nothing of the first one's pods.
+// take the other's logs for those of gone pods. The second engine says so and does not run. With
+// its own folder it runs, and does not touch the pods of the first one.
 func TestSharedLogFolderIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt, logs := fake.New(fake.Options{WriteLogs: true}), t.TempDir()
@@ -48,8 +48,8 @@ func TestSharedLogFolderIsRefused(t *testing.T) {
 }
 
 // TestTotalLimitLosesNoEnd: cleanup edge case 20, CG4, CG9, HI8: a limit for the whole node costs
-// pods the last records of their containers, and nothing else: what should run once does not run
-// again, and the statuses show how all of them ended.
+// pods only the last records of their containers: pods that run once do not run again, and the
+// statuses show how all of them ended.
 func TestTotalLimitLosesNoEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

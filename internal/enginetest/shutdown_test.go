@@ -23,9 +23,9 @@ func withPriority(p *v1.Pod, n int32) *v1.Pod {
 	return p
 }
 
-// TestShutdownStopsGroupsInOrder: section 16, node shutdown: groups one after the other, lowest priority
-// first, each pod with min(spec, group seconds); Failed with the reason Terminated; the
-// report is complete when the sinks have all.
+// TestShutdownStopsGroupsInOrder: section 16, node shutdown: groups stop one after the other, lowest
+// priority first, each pod with min(spec, group seconds). The pods are Failed with the reason
+// Terminated. The report is complete when the sinks have everything.
 func TestShutdownStopsGroupsInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt, root := fake.New(fake.Options{}), t.TempDir()
@@ -71,7 +71,7 @@ func TestShutdownStopsGroupsInOrder(t *testing.T) {
 		}
 		r.stop()
 
-		// What ended because the node did starts again.
+		// Pods that ended because the node shut down start again.
 		again := newRig(t, rt, root).start()
 		if last, err := again.engine.LastShutdown(); err != nil || !last.Began.Equal(report.Began) || !last.Ended.Equal(report.Ended) {
 			t.Errorf("last shutdown %+v, %v", last, err)
@@ -82,8 +82,8 @@ func TestShutdownStopsGroupsInOrder(t *testing.T) {
 	})
 }
 
-// TestShutdownKeepsEnds: section 16: pods that have succeeded keep their phase, also
-// after the next start.
+// TestShutdownKeepsEnds: section 16: pods that have succeeded keep their phase, even after the next
+// start.
 func TestShutdownKeepsEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt, root := byContainer(map[string]fake.Script{"job": {Exit: &fake.Exit{After: time.Second}}}), t.TempDir()
@@ -107,8 +107,8 @@ func TestShutdownKeepsEnds(t *testing.T) {
 	})
 }
 
-// TestCancelledShutdownTakesPodsAgain: section 16: cancellation re-arms; a group that takes too long
-// does not hold the next one up.
+// TestCancelledShutdownTakesPodsAgain: section 16: after a cancellation the engine takes pods again,
+// and another shutdown works. A group that takes too long does not hold up the next one.
 func TestCancelledShutdownTakesPodsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := byContainer(map[string]fake.Script{"slow": {IgnoreTERM: true}})

@@ -25,8 +25,8 @@ func remembering(t *testing.T) *host {
 	return n
 }
 
-// TestSilentSourceRunsFromMemory: architecture decision 6. A source that says nothing for 10 s: its pods run
-// as they were last desired. What it says then counts.
+// TestSilentSourceRunsFromMemory: architecture decision 6. If a source says nothing for 10 s, its pods run
+// as they were last desired. What it says later counts.
 func TestSilentSourceRunsFromMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := remembering(t)
@@ -57,8 +57,8 @@ func TestSilentSourceRunsFromMemory(t *testing.T) {
 	})
 }
 
-// TestAnswerBeatsMemory: what a source does not name is never started from memory, neither by this
-// agent nor by the next one, whose source does not answer.
+// TestAnswerBeatsMemory: a pod that its source does not name never starts from memory, neither in
+// this agent nor in the next one, whose source does not answer.
 func TestAnswerBeatsMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := remembering(t)
@@ -79,8 +79,8 @@ func TestAnswerBeatsMemory(t *testing.T) {
 	})
 }
 
-// TestForgetDesiredRunsNothingFromMemory: without the option nothing is started for a silent source, and
-// nothing of it is stopped.
+// TestForgetDesiredRunsNothingFromMemory: with ForgetDesired, the engine starts nothing for a silent
+// source, and stops none of its pods.
 func TestForgetDesiredRunsNothingFromMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := remembering(t)

@@ -94,7 +94,7 @@ func jobsRemovedAndRestored(t *testing.T, n int, to []status.StatusSink) map[typ
 	for range 2 {
 		r.set(append(pods(), withPolicy(port("first-1"), v1.RestartPolicyAlways), port("second-1"))...)
 		<-time.After(time.Minute)
-		r.set(pods()[n/2:]...) // half goes
+		r.set(pods()[n/2:]...) // half the pods are removed
 		<-time.After(2 * time.Minute)
 	}
 	r.set(pods()...)

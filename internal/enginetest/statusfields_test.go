@@ -64,9 +64,9 @@ func TestStatusSaysWhatContainersRunWith(t *testing.T) {
 	})
 }
 
-// TestObservedGenerationIsEverywhere: status.md 5.8, through the whole life of a pod: in
-// each status that is told, the status and the engine's conditions carry the generation of
-// the spec that they are about.
+// TestObservedGenerationIsEverywhere: status.md 5.8, through the whole life of a pod: every
+// reported status and the engine's conditions in it carry the generation of the spec to which they
+// refer.
 func TestObservedGenerationIsEverywhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ready := false

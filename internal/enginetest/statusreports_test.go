@@ -12,9 +12,9 @@ import (
 	"github.com/podwright/podwright/runtime/fake"
 )
 
-// TestInitRunsAgainInNewSandboxAndPodStops: IN5. Half of the pods lose their sandbox, and
-// their init containers run again, for long. The statuses say so, and each pod stops when
-// it is removed.
+// TestInitRunsAgainInNewSandboxAndPodStops: IN5. Half of the pods lose their sandbox, and their
+// init containers run again for a long time. The statuses say so, and each pod stops when it is
+// removed.
 func TestInitRunsAgainInNewSandboxAndPodStops(t *testing.T) {
 	const n, bad = 10, 5
 	synctest.Test(t, func(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"github.com/podwright/podwright/runtime/fake"
 )
 
-// TestStopLetsAStartEnd: an engine that is stopped in the middle of a start lets the start finish,
-// so that the only run of a pod is not lost; a runtime that hangs delays it only briefly.
+// TestStopLetsAStartEnd: an engine that is stopped in the middle of a start waits for the start, so
+// that the only run of a pod is not lost. A runtime that hangs delays the stop only briefly.
 func TestStopLetsAStartEnd(t *testing.T) {
 	for _, method := range []fake.Method{fake.RunPodSandbox, fake.CreateContainer, fake.StartContainer} {
 		for name, effect := range map[string]fake.Effect{"slow": {Delay: time.Second}, "hung": {Hang: true}} {

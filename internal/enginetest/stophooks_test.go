@@ -18,7 +18,7 @@ import (
 
 // TestDeletionLeavesThePreStopHookItsTime: runtime.md 15.3, 16.10. A pod is deleted 3 s after a
 // failed liveness probe began to kill its container. The preStop hook runs again, for as long as it
-// takes, and the container is signalled after that; Explain says what is going on.
+// takes, and the container is signalled after that. Explain says what is going on.
 func TestDeletionLeavesThePreStopHookItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var hooks atomic.Int32

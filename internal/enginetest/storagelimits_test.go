@@ -16,9 +16,9 @@ import (
 	"github.com/podwright/podwright/runtime/fake"
 )
 
-// TestStorageLimitsHoldOverARestart: FD2. A pod that keeps running while its agent starts again is
-// evicted for what it then puts into an emptyDir: above the volume's limit, or above the limits of
-// its containers. The engine watches nothing else: Config.Eviction is not set.
+// TestStorageLimitsHoldOverARestart: FD2. A pod that keeps running while its agent restarts is
+// evicted if it then fills an emptyDir above the volume's limit or above the limits of its
+// containers. The engine watches only these limits: Config.Eviction is not set.
 func TestStorageLimitsHoldOverARestart(t *testing.T) {
 	for name, test := range map[string]struct {
 		edit func(*v1.Pod)

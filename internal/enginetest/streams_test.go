@@ -19,7 +19,7 @@ import (
 	"github.com/podwright/podwright/runtime/fake"
 )
 
-// direct is a runtime that serves streams itself: commands say what they are and end with 3.
+// direct is a runtime that serves streams itself: commands print their own arguments and end with 3.
 type direct struct{ *fake.Runtime }
 
 // Exec and the others hide the stream server of the fake.
@@ -55,7 +55,7 @@ func (direct) AttachStream(_ context.Context, _ string, ends cri.Streams) error 
 }
 
 // TestStreams: OC3: commands, connections and ports of running containers, with a runtime that serves streams itself, one
-// with a server, and one without; and why there are none.
+// with a server, and one without streams; and the reason if there are none.
 func TestStreams(t *testing.T) {
 	for name, test := range map[string]struct {
 		url  string
@@ -121,8 +121,8 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// TestForwardedPorts: OC3: a runtime in this program is given one connection to one port, of a sandbox that runs; its refusal
-// names the pod and keeps its class.
+// TestForwardedPorts: OC3: a runtime in this program gets one connection to one port of a running sandbox. Its refusal names
+// the pod and keeps its class.
 func TestForwardedPorts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := byContainer(map[string]fake.Script{"main": {Exit: &fake.Exit{After: time.Minute}}})
@@ -153,8 +153,8 @@ func TestForwardedPorts(t *testing.T) {
 
 func second(_ string, err error) error { return err }
 
-// TestStreamsOfStoppedContainers: OC3: a container that has ended, or whose pod has, is told apart; a command ends with its context,
-// and a hundred that run delay nothing.
+// TestStreamsOfStoppedContainers: OC3: the error distinguishes a container that has ended from one whose pod has. A command ends
+// with its context, and a hundred running commands delay nothing.
 func TestStreamsOfStoppedContainers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := byContainer(map[string]fake.Script{"job": {Exit: &fake.Exit{After: time.Second}}, "main": {}})

@@ -39,7 +39,7 @@ func TestSuccessorOfAForceDeletedPod(t *testing.T) {
 					}
 				}
 				if when == "later" || when == "while it stops, after kill -9" {
-					<-time.After(2 * time.Second) // it stops
+					<-time.After(2 * time.Second) // it is stopping
 				}
 				if strings.HasSuffix(when, "after kill -9") {
 					h.kill(r)

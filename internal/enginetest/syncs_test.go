@@ -27,7 +27,7 @@ func countingSyncs(n *atomic.Int64) func(*podwright.Config) {
 
 // TestOnlyProbeNewsLeadsToSyncs: PR1-PR4, edge cases 26 and 28. A liveness success leads to no
 // sync, but its failure does; readiness is written at once, and its last value counts however fast
-// it changes; startup unblocks the others. A removed pod produces no more results.
+// it changes. A startup success unblocks the other probes. A removed pod produces no more results.
 func TestOnlyProbeNewsLeadsToSyncs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var syncs atomic.Int64
@@ -87,7 +87,7 @@ func TestOnlyProbeNewsLeadsToSyncs(t *testing.T) {
 }
 
 // TestHungCallDoesNotStopLoop: SI11, L2. While the runtime hangs in the call of one pod, the loop
-// goes on: others start, are changed and go.
+// goes on: other pods start, change and go.
 func TestHungCallDoesNotStopLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := fake.New(fake.Options{})

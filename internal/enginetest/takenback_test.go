@@ -12,9 +12,9 @@ import (
 	"github.com/podwright/podwright/syncloop/admission"
 )
 
-// TestPodWhoseEndIsTakenBackIsJudged: PS9. A tenant's pod that arrives ended is not judged, as it
-// runs nothing. When the tenant takes the end back, the pod is judged as a new one: in the same
-// process, before the gate opens, and after a restart.
+// TestPodWhoseEndIsTakenBackIsJudged: PS9. A tenant's pod that has ended when it arrives is not
+// judged, because it runs nothing. When the tenant takes back the end, the pod is judged as a new
+// one: in the same process, before the gate opens, and after a restart.
 func TestPodWhoseEndIsTakenBackIsJudged(t *testing.T) {
 	ends := map[string]func(*v1.Pod) *v1.Pod{
 		"deleted":   func(p *v1.Pod) *v1.Pod { p.DeletionTimestamp = &metav1.Time{Time: time.Now()}; return p },

@@ -16,7 +16,7 @@ import (
 	"github.com/podwright/podwright/syncloop/source"
 )
 
-// When the agent of a takeover is killed.
+// The moments at which the agent of a takeover is killed.
 const (
 	never         = "never"
 	whileStopping = "while it stops"
@@ -24,9 +24,9 @@ const (
 	after         = "after the takeover"
 )
 
-// TestPodThatASourceTakesOverStartsAgainWhenItIsBack: M4, S5. A pod is stopped while another
-// source wants a pod of its name or UID. Then its UID begins a new life, whatever its policy,
-// and whether the agent was killed meanwhile.
+// TestPodThatASourceTakesOverStartsAgainWhenItIsBack: M4, S5. A pod stops while another source
+// wants a pod with its name or UID. Afterwards its UID begins a new life, whatever its policy, and
+// whether or not the agent was killed meanwhile.
 func TestPodThatASourceTakesOverStartsAgainWhenItIsBack(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []v1.RestartPolicy{v1.RestartPolicyAlways, v1.RestartPolicyOnFailure, v1.RestartPolicyNever} {
@@ -40,14 +40,14 @@ func TestPodThatASourceTakesOverStartsAgainWhenItIsBack(t *testing.T) {
 	}
 }
 
-// stronger is a source that takes the names of others.
+// stronger is a source that takes names from all others.
 type stronger struct{ *source.Channel }
 
-// Precedence is above that of all others.
+// Precedence returns one above all others.
 func (stronger) Precedence() syncloop.Precedence { return syncloop.PrecedenceInProcess + 1 }
 
-// takeOver makes a second source replace a pod by one with this UID and then give the place back.
-// killed says when the agent is killed.
+// takeOver makes a second source replace a pod with one that has this UID, and then give the place
+// back. killed says when the agent is killed.
 func takeOver(t *testing.T, policy v1.RestartPolicy, other types.UID, killed string) {
 	n := newHost(t, byContainer(map[string]fake.Script{"slow": {OnTERM: fake.Exit{After: 3 * time.Second, Code: 143}}}))
 	var strong *source.Channel

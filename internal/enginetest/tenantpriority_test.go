@@ -27,8 +27,8 @@ func newTenant(t *testing.T, rt *fake.Runtime, root string, policy admission.Sou
 	})...).start(), tenant}
 }
 
-// TestRefusedForItsSourceComesBack: PS4, IN14. A static pod for which its source had no room is
-// tried again when the source has some, and not before.
+// TestRefusedForItsSourceComesBack: PS4, IN14. The engine tries a static pod for which its source
+// had no room again when the source has room, and not before.
 func TestRefusedForItsSourceComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newTenant(t, fake.New(fake.Options{}), t.TempDir(), admission.SourcePolicy{MaxPods: 1})
@@ -47,9 +47,9 @@ func TestRefusedForItsSourceComesBack(t *testing.T) {
 	})
 }
 
-// TestStricterPolicyLowersWhatRuns: PS7. A pod that was admitted as critical is not any more when
-// the next start has a policy that forbids it: while its source is silent and afterwards it has the
-// priority of the policy, runs on, and no longer escapes eviction.
+// TestStricterPolicyLowersWhatRuns: PS7. A pod that was admitted as critical is no longer critical
+// if the policy at the next start forbids that. While its source is silent and afterwards, it has
+// the priority of the policy, continues to run, and no longer escapes eviction.
 func TestStricterPolicyLowersWhatRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt, root := fake.New(fake.Options{}), t.TempDir()

@@ -20,13 +20,13 @@ import (
 	"github.com/podwright/podwright/syncloop/source"
 )
 
-// tenancy is a rig whose own source is the operator's, beside that of a tenant.
+// tenancy is a rig whose own source is the operator's; a tenant has another one.
 type tenancy struct {
 	*rig
 	tenant *source.Channel
 }
 
-// newTenancy starts an engine that lets the tenant have five modest pods.
+// newTenancy starts an engine that allows the tenant five modest pods.
 func newTenancy(t *testing.T, rt *fake.Runtime, root string, configure ...func(*podwright.Config)) tenancy {
 	t.Helper()
 	tenant := source.NewChannel(source.ChannelOptions{Name: "tenant", NodeName: "n1"})
@@ -108,8 +108,8 @@ func TestTenantGetsWhatItsPolicySays(t *testing.T) {
 	})
 }
 
-// TestUIDIsNotStolen: PS6. A tenant does not get the UID of a pod that runs, not before the UID's owner has
-// answered after a restart, and not while the pod is still stopping; it gets it when nothing is left.
+// TestUIDIsNotStolen: PS6. A tenant does not get the UID of a pod that runs, not even before the UID's owner has
+// answered after a restart, or while the pod is still stopping. It gets the UID when nothing is left of the pod.
 func TestUIDIsNotStolen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt, root := fake.New(fake.Options{Script: func(fake.Launch) fake.Script { return fake.Script{IgnoreTERM: true} }}), t.TempDir()
@@ -145,15 +145,15 @@ func TestUIDIsNotStolen(t *testing.T) {
 		})
 		<-time.After(time.Minute)
 		r.asks(thief)
-		r.rejected(own.UID, admission.ReasonPodSecurity) // as a pod of its own, by its own policy
+		r.rejected(own.UID, admission.ReasonPodSecurity) // judged as the tenant's own pod, by its policy
 		if n := starts(rt, own.UID); n != 1 {
 			t.Errorf("started %d times", n)
 		}
 	})
 }
 
-// TestAdmittedPodDoesNotBecomeAnother: PS5. A tenant's pod that was admitted is not changed into one
-// that would not have been, whether an agent runs meanwhile or not.
+// TestAdmittedPodDoesNotBecomeAnother: PS5. A tenant's admitted pod does not change into one that
+// would not have been admitted, whether an agent runs meanwhile or not.
 func TestAdmittedPodDoesNotBecomeAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt, root := fake.New(fake.Options{}), t.TempDir()
@@ -190,8 +190,8 @@ func TestAdmittedPodDoesNotBecomeAnother(t *testing.T) {
 	})
 }
 
-// TestNoFileTakesTheUIDOfAnother: PS6. A second manifest of a folder claims the UID of a pod that
-// runs, with a name that sorts before or after its own: the pod runs on, over a restart too.
+// TestNoFileTakesTheUIDOfAnother: PS6. A second manifest in a folder claims the UID of a running pod,
+// with a name that sorts before or after its own. The pod continues to run, even over a restart.
 func TestNoFileTakesTheUIDOfAnother(t *testing.T) {
 	for _, thief := range []string{"a.yaml", "z.yaml"} {
 		t.Run(thief, func(t *testing.T) {
@@ -231,8 +231,8 @@ func TestNoFileTakesTheUIDOfAnother(t *testing.T) {
 }
 
 // TestOwnUIDsCannotBeChosen: PS8. A tenant that claims the UID of an operator's pod gets a
-// different one, which is the same after a restart, when its pod continues; on another node it
-// differs. Only the agent can read the key, and a damaged key is reported.
+// different one. It is the same after a restart, when the tenant's pod continues, and differs on
+// another node. Only the agent can read the key, and a damaged key is reported.
 func TestOwnUIDsCannotBeChosen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt, root := fake.New(fake.Options{}), t.TempDir()

@@ -15,9 +15,9 @@ import (
 	"github.com/podwright/podwright/syncloop/admission"
 )
 
-// TestTenantRunsNoMoreThanItsNumber: PS4. Containers that are deaf to SIGTERM, with a long grace, do
-// not let a tenant run more pods than it may have: those that replace them wait, and start as soon
-// as they have stopped. No restart changes that, also one while the pods were withdrawn.
+// TestTenantRunsNoMoreThanItsNumber: PS4. With containers that ignore SIGTERM and a long grace, a tenant
+// still cannot run more pods than its number: new pods wait until the pods that they replace have
+// stopped, and then start at once. A restart does not change that, even one while the pods are withdrawn.
 func TestTenantRunsNoMoreThanItsNumber(t *testing.T) {
 	const grace = 60
 	slow := func(name string) *v1.Pod {
@@ -83,8 +83,8 @@ func TestTenantRunsNoMoreThanItsNumber(t *testing.T) {
 	}
 }
 
-// TestTenantThatWaitsKeepsNoOtherOut: IN6. Pods of a tenant that wait for its other pods to stop do
-// not take room on the node from other tenants' pods meanwhile.
+// TestTenantThatWaitsKeepsNoOtherOut: IN6. Pods of a tenant that wait for its other pods to stop
+// take no room from the pods of other tenants meanwhile.
 func TestTenantThatWaitsKeepsNoOtherOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := fake.New(fake.Options{Script: func(l fake.Launch) fake.Script {

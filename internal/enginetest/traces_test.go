@@ -34,7 +34,7 @@ func roots(p *tracingtest.Provider, name string) map[types.UID]tracingtest.Span 
 	return all
 }
 
-// below are the names of all spans below one.
+// below counts the spans below one span, by name.
 func below(p *tracingtest.Provider, root uint64) map[string]int {
 	names, family := map[string]int{}, map[uint64]bool{root: true}
 	for _, s := range p.Spans() { // a parent comes before its children
@@ -46,8 +46,8 @@ func below(p *tracingtest.Provider, root uint64) map[string]int {
 	return names
 }
 
-// TestPodIsTraced: podworkers.md TR1, TR2. A pod whose readiness probe takes a while: its start ends when it is ready and
-// has the steps, the pull and the calls of the runtime below it; its stop has the stop of the container.
+// TestPodIsTraced: podworkers.md TR1, TR2. The readiness probe of a pod takes a while. The span of its start ends when the pod
+// is ready, and has the steps, the pull and the runtime calls below it; the span of its stop has the stop of the container.
 func TestPodIsTraced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spans := &tracingtest.Provider{}
@@ -90,8 +90,8 @@ func TestPodIsTraced(t *testing.T) {
 	})
 }
 
-// TestTracesAfterAKill: TR1. An agent that is killed in a start: the next one has that start again, with its own beginning,
-// and no start of the pod that was ready.
+// TestTracesAfterAKill: TR1. An agent is killed during a start. The next agent traces that start again, with its own
+// beginning, and no start of the pod that was ready.
 func TestTracesAfterAKill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHost(t, fake.New(fake.Options{}))
@@ -119,7 +119,7 @@ func TestTracesAfterAKill(t *testing.T) {
 	})
 }
 
-// TestCrowdIsTraced: TR3. Hundreds of pods that come, crash and go leave no span open, and each ends once.
+// TestCrowdIsTraced: TR3. Hundreds of pods come, crash and go. They leave no span open, and each span ends once.
 func TestCrowdIsTraced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spans := &tracingtest.Provider{}

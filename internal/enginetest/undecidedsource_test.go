@@ -19,7 +19,7 @@ import (
 	"github.com/podwright/podwright/syncloop/source"
 )
 
-// undecided is a source that cannot name all its pods, until it is told that it can.
+// undecided is a source that cannot name all its pods until the test says that it can.
 type undecided struct {
 	*source.Channel
 	mu  sync.Mutex
@@ -38,10 +38,10 @@ func (u *undecided) decide() {
 	u.why = nil
 }
 
-// TestUndecidedSourceKeepsRunningPods: what an engine finds running, or finished, stays as it is
-// while a source may want it but cannot say so yet: a manifest that becomes
-// unreadable never kills the pod it defined (spec/syncloop.md F3). Pods that the
-// engine knows end as ever.
+// TestUndecidedSourceKeepsRunningPods: a running or finished pod that an engine finds at its start
+// stays as it is while a source may want it but cannot say so yet: a manifest that becomes
+// unreadable never kills the pod that it defined (spec/syncloop.md F3). Pods that the engine knows
+// end as usual.
 func TestUndecidedSourceKeepsRunningPods(t *testing.T) {
 	for _, wanted := range []bool{true, false} {
 		t.Run(fmt.Sprintf("wanted in the end: %v", wanted), func(t *testing.T) {
@@ -129,9 +129,9 @@ func (fullDisk) Pod(context.Context, *v1.Pod, eviction.Signal) (eviction.Usage, 
 	return eviction.Usage{}, nil
 }
 
-// TestFullDiskKeepsPodsOfAnUndecidedSource: eviction asks the rule of housekeeping before it
-// removes dead containers (cleanup.md ND2). A job that has ended, and that the source could
-// not name, is not run a second time.
+// TestFullDiskKeepsPodsOfAnUndecidedSource: eviction obeys the rule of housekeeping before it
+// removes dead containers (cleanup.md ND2). A job that has ended, and that the source could not
+// name, does not run a second time.
 func TestFullDiskKeepsPodsOfAnUndecidedSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := byContainer(map[string]fake.Script{"job": {Exit: &fake.Exit{After: time.Second}}})

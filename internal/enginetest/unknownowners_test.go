@@ -16,7 +16,7 @@ import (
 )
 
 // TestNoUIDIsGivenAwayUnread: PS6. While the records have not been read because the disk does not
-// answer, no source gets a UID: a tenant that answers first does not get that of a running pod.
+// answer, no source gets a UID: a tenant that answers first does not get the UID of a running pod.
 func TestNoUIDIsGivenAwayUnread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt, root, disk := fake.New(fake.Options{}), t.TempDir(), &checkpointtest.Disk{}
@@ -53,8 +53,8 @@ func TestNoUIDIsGivenAwayUnread(t *testing.T) {
 	})
 }
 
-// TestUIDWaitsForASourceThatIsAdded: PS6. After a restart a tenant gets neither the UID nor the
-// verdict of a pod whose source is added later than the tenant speaks.
+// TestUIDWaitsForASourceThatIsAdded: PS6. After a restart a tenant answers before the source of a
+// pod is added. The tenant gets neither the UID nor the verdict of that pod.
 func TestUIDWaitsForASourceThatIsAdded(t *testing.T) {
 	for name, thief := range map[string]*v1.Pod{"its own": newPod("thief"), "the pod's": privileged(newPod("late")), "harmless": newPod("late")} {
 		t.Run(name, func(t *testing.T) {
@@ -96,9 +96,9 @@ func TestUIDWaitsForASourceThatIsAdded(t *testing.T) {
 	}
 }
 
-// TestPodsOfASourceThatIsGone: PS6, AD5. Pods of a source that has another name after a restart
-// continue once every source has answered, judged by the policy of that name; the verdict of
-// another source admits none.
+// TestPodsOfASourceThatIsGone: PS6, AD5. A source has another name after a restart. Its pods
+// continue once every source has answered, judged by the policy of the new name; the verdict of
+// another source admits none of them.
 func TestPodsOfASourceThatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt, root := fake.New(fake.Options{}), t.TempDir()

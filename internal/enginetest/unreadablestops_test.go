@@ -15,9 +15,9 @@ import (
 )
 
 // TestUnreadablePodIsToldToStop: IN1, IN2, podworkers.md V8. The runtime lists a pod's container as
-// running but gives no details of the pod, by not answering or with errors. When removed, the pod
-// is still told to stop, with its own grace, in this process or the next. Its end waits until the
-// pod can be read, and shows how it ended.
+// running but gives no details of the pod: it does not answer, or answers with errors. When the pod
+// is removed, it is still told to stop, with its own grace, in this process or the next. Its end
+// waits until the pod can be read, and shows how it ended.
 func TestUnreadablePodIsToldToStop(t *testing.T) {
 	for name, effect := range map[string]fake.Effect{"hangs": {Hang: true}, "fails": {Err: errors.New("broken metadata")}} {
 		for _, method := range []fake.Method{fake.ContainerStatus, fake.PodSandboxStatus} {

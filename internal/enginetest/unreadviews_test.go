@@ -20,7 +20,7 @@ import (
 	"github.com/podwright/podwright/status"
 )
 
-// tellings is a sink that remembers all that was told of each pod, up to its being forgotten.
+// tellings is a sink that remembers all updates of each pod, up to the one that forgets it.
 type tellings struct {
 	mu      sync.Mutex
 	updates map[types.UID][]status.Update
@@ -39,7 +39,7 @@ func (s *tellings) Store(_ context.Context, u status.Update) (status.StoreResult
 	return status.Stored, nil
 }
 
-// summary is what was told of a pod, one word per update that differs from the one before.
+// summary returns the updates of a pod, one word for each that differs from the one before.
 func (s *tellings) summary(uid types.UID) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,8 +67,8 @@ func (s *tellings) summary(uid types.UID) []string {
 }
 
 // TestRunningPodIsNeverToldAsEndedUnread: RT2, pleg.md C2. The manifests of 20 pods are removed
-// while no agent runs. The next agent is late to read their containers: until it has, it concludes
-// nothing from what it does not know.
+// while no agent runs. The next agent is late to read their containers. Until it has read them, it
+// concludes nothing from what it does not know.
 func TestRunningPodIsNeverToldAsEndedUnread(t *testing.T) {
 	t.Parallel()
 	on := func(times int, e fake.Effect) fake.Fault {
@@ -114,8 +114,8 @@ func TestRunningPodIsNeverToldAsEndedUnread(t *testing.T) {
 }
 
 // TestFinishedPodIsNotToldAgainWhileItsSourceDeletesIt: RT2, CK4. A pod is finished, and its source
-// still names it as being deleted, as an API does until it has taken the end. Agents that start
-// then send nothing different about it, even after the source has dropped it.
+// still names it as being deleted, as an API does until it has taken the end. Agents that start at
+// this time send nothing different about it, even after the source has dropped it.
 func TestFinishedPodIsNotToldAgainWhileItsSourceDeletesIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHost(t, byContainer(map[string]fake.Script{"main": {OnTERM: fake.Exit{After: 2 * time.Second, Code: 4}}}))

@@ -30,13 +30,13 @@ import (
 	"github.com/podwright/podwright/syncloop/source"
 )
 
-// trouble is what a function of the user does while it is not well.
+// trouble is the misbehaviour of a function of the user.
 type trouble struct {
 	how  string
 	well atomic.Bool
 	hung chan struct{}
-	// open counts the calls that hang right now by what they are about, most is the maximum for one
-	// subject at once.
+	// open counts the calls that hang right now, by subject; most is the maximum for one subject at
+	// once.
 	mu   sync.Mutex
 	open map[string]int
 	most int
@@ -65,7 +65,7 @@ func (x *trouble) strike(about ...string) (garbage bool) {
 	return true
 }
 
-// isVictim reports whether a function is called for the bad pod.
+// isVictim reports whether the UID is that of the bad pod.
 func isVictim(uid types.UID) bool { return uid == "uid-bad" }
 
 // userVolumes handles the volumes called "mine".
@@ -115,7 +115,7 @@ func (o userObjects) GetSecret(context.Context, string, string) (*v1.Secret, err
 	return nil, errors.New("no secrets")
 }
 
-// userProbe answers probes.
+// userProbe answers every probe.
 type userProbe struct{ x *trouble }
 
 func (p userProbe) Probe(_ context.Context, t probe.Target) (probe.Outcome, error) {
@@ -138,7 +138,7 @@ func (m userMirrors) Create(ctx context.Context, pod *v1.Pod) error {
 	return m.FakeClient.Create(ctx, pod)
 }
 
-// userStats tell how full the node is.
+// userStats say how full the node is.
 type userStats struct {
 	calmNode
 	x *trouble
@@ -151,7 +151,7 @@ func (s userStats) Node(ctx context.Context) (map[eviction.Signal]eviction.Obser
 	return s.calmNode.Node(ctx)
 }
 
-// userServices know that there are none.
+// userServices know that there are no services.
 type userServices struct{ x *trouble }
 
 func (s userServices) Services(namespace string) ([]*v1.Service, bool) {
@@ -171,7 +171,7 @@ func (c userClasses) RuntimeClass(name string) (pods.RuntimeClass, error) {
 	return pods.RuntimeClass{}, nil
 }
 
-// userSource delivers what the test's own source wants, and reports on its health badly.
+// userSource delivers what the test's own source wants, and reports its health badly.
 type userSource struct {
 	*source.Channel
 	x *trouble
@@ -185,12 +185,12 @@ func (s userSource) Health() syncloop.SourceHealth {
 // userCode is one place where the engine calls the user's code.
 type userCode struct {
 	name string
-	// configure has the code called, for a pod with UID uid-bad or for all.
+	// configure makes the engine call the code, for a pod with UID uid-bad or for all.
 	configure func(c *podwright.Config, r *rig, x *trouble)
-	// pod changes the pods so that the code is called for them.
+	// pod changes the pods so that the engine calls the code for them.
 	pod func(p *v1.Pod)
-	// named is part of the problem that is listed, empty if it is not; late says that the
-	// code is called when the pod goes.
+	// named is part of the listed problem, empty if none is listed; late says that the engine calls
+	// the code when the pod goes.
 	named map[string]string
 	late  bool
 	// starts: the bad pod runs in spite of the trouble; ends: it is removed in spite of it.
@@ -369,8 +369,8 @@ func (calmNode) Pod(context.Context, *v1.Pod, eviction.Signal) (eviction.Usage, 
 
 // TestUsersCodeIsContained: IN6. A function of the program that embeds the engine panics, hangs
 // regardless of its context, or returns nil or nonsense, for one pod or for all. Twenty good pods
-// run beside it, and end; the trouble is named while it lasts; the bad pod continues once the
-// function is well. No more than one call for the pod hangs at a time.
+// run beside it, and end. The engine names the trouble while it lasts, and the bad pod continues
+// once the function is well. At most one call for the pod hangs at a time.
 func TestUsersCodeIsContained(t *testing.T) {
 	t.Parallel()
 	for _, code := range usersCode() {
@@ -422,7 +422,7 @@ func containUsersCode(t *testing.T, code userCode, how string) {
 		named(r, code.named[how])
 	}
 
-	r.set(good[:10]...) // half of the good ones go, and the bad one
+	r.set(good[:10]...) // half of the good pods go, and the bad one
 	gone := func(p *v1.Pod) func() error {
 		return func() error {
 			if r.pod(p.UID) != nil || strings.Contains(strings.Join(inRuntime(r), " "), string(p.UID)) {

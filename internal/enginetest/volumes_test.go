@@ -15,9 +15,9 @@ import (
 	"github.com/podwright/podwright/runtime/fake"
 )
 
-// A volume in memory lives as long as the pod's containers may start, over restarts of the agent,
-// and is released when they have ended for good, although the pod is still desired; a deleted pod
-// leaves no folder (cleanup.md 4, 5).
+// A volume in memory lives as long as the pod's containers may start, even over restarts of the
+// agent. It is released when they have ended for good, although the pod is still desired. A deleted
+// pod leaves no folder (cleanup.md 4, 5).
 func TestVolumesEndWithThePod(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("mounting needs root")

@@ -57,8 +57,8 @@ func waitingPod(i int) *v1.Pod {
 	return pod
 }
 
-// comes makes the objects that pods have waited for exist, tells the engine or does not, and checks
-// that all pods run as soon as that allows.
+// comes creates the objects for which pods have waited, and tells the engine if told is true. It
+// checks that all pods run as soon as that allows.
 func (r *rig) comes(o *objectsLater, told bool, pods []*v1.Pod) {
 	r.t.Helper()
 	o.mu.Lock()
@@ -84,9 +84,8 @@ func (r *rig) comes(o *objectsLater, told bool, pods []*v1.Pod) {
 	}
 }
 
-// TestPodsLookForObjectsSoon: IN15. Pods wait for an hour for an object. When it comes
-// they run within 10 s and jitter, and at once if the engine is told. Another pod is not
-// affected.
+// TestPodsLookForObjectsSoon: IN15. Pods wait for an hour for an object. When it comes, they run
+// within 10 s plus jitter, or at once if the engine hears of it. Another pod is not affected.
 func TestPodsLookForObjectsSoon(t *testing.T) {
 	t.Parallel()
 	const n = 10

@@ -13,8 +13,8 @@ import (
 	"github.com/podwright/podwright/runtime/fake"
 )
 
-// TestVictimsEndWakesTheCriticalPod: IN6. A critical pod starts as soon as the pods that make
-// room for it have stopped, however long that took, in a crowd too.
+// TestVictimsEndWakesTheCriticalPod: IN6. A critical pod starts as soon as the pods that make room
+// for it have stopped, however long that took, even in a crowd.
 func TestVictimsEndWakesTheCriticalPod(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestOpenGateWakesHeldPods(t *testing.T) {
 		rt.SetConditions(false, true)
 		<-time.After(6 * time.Second)
 		remove()
-		<-time.After(32 * time.Second) // the workers have tried again meanwhile
+		<-time.After(32 * time.Second) // meanwhile the workers try again
 		synctest.Wait()
 		for _, p := range pods {
 			if n := starts(rt, p.UID); n != 0 {
@@ -74,7 +74,7 @@ func TestOpenGateWakesHeldPods(t *testing.T) {
 			}
 			return nil
 		})
-		// The engine asks the runtime how it is every second while it is not well.
+		// The engine checks the runtime's health every second while the runtime is not well.
 		if took := time.Since(lifted); took > 1500*time.Millisecond {
 			t.Errorf("they started %v after the runtime was well", took)
 		}

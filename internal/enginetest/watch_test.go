@@ -16,7 +16,7 @@ import (
 	"github.com/podwright/podwright/status"
 )
 
-// table is what a reader of changes knows.
+// table holds what a reader of changes knows.
 type table struct {
 	mu     sync.Mutex
 	phases map[types.UID]v1.PodPhase
@@ -52,7 +52,7 @@ func (w *table) take(c status.Change, err error) {
 	}
 }
 
-// agrees says how the table differs from the pods of the engine.
+// agrees returns how the table differs from the pods of the engine.
 func (w *table) agrees(r *rig) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -12,20 +12,20 @@ const (
 	reasonGroups   = "SupplementalGroupsPolicyNotSupported"
 )
 
-// Abilities are what a node can do for a pod beyond what every node does.
+// Abilities are the features that only some nodes have.
 type Abilities struct {
 	// StrictGroups reports whether the runtime honours supplementalGroupsPolicy Strict. It
 	// must not block. Nil: it does not.
 	StrictGroups func() bool
 	// AppArmor: the kernel enforces AppArmor profiles.
 	AppArmor bool
-	// HTTP2 and GRPCTLS: probes speak HTTP/2, or gRPC over TLS, where they are told to.
+	// HTTP2 and GRPCTLS: probes that ask for HTTP/2, or for gRPC over TLS, can use it.
 	HTTP2, GRPCTLS bool
 }
 
-// Able refuses a pod that asks for something that this node cannot do, because it would
-// otherwise run without it (FD2): resource claims, owners of single files of volumes, and what
-// is missing in the abilities.
+// Able refuses a pod that asks for something that this node cannot do, because the pod would
+// otherwise run without it (FD2): resource claims, owners of single files of volumes, and missing
+// abilities.
 func Able(a Abilities) Handler {
 	return HandlerFunc(func(r Request) Verdict {
 		spec := &r.Pod.Spec
@@ -49,7 +49,7 @@ func Able(a Abilities) Handler {
 	})
 }
 
-// eachOf calls f for all containers with the path of each.
+// eachOf calls f for each container with its path.
 func eachOf(spec *v1.PodSpec, f func(c *v1.Container, path string)) {
 	for i := range spec.InitContainers {
 		f(&spec.InitContainers[i], fmt.Sprintf("spec.initContainers[%d]", i))
@@ -145,7 +145,7 @@ func confined(spec *v1.PodSpec) (path string) {
 	return path
 }
 
-// probes returns why a probe cannot be made as it is asked for.
+// probes returns why a probe cannot run as specified.
 func (a Abilities) probes(spec *v1.PodSpec) (why string) {
 	eachOf(spec, func(c *v1.Container, path string) {
 		for _, p := range []struct {

@@ -15,33 +15,33 @@ import (
 	"github.com/podwright/podwright/internal/podinfo"
 )
 
-// Verdicts keeps verdicts over a restart (AD5). It is called by one goroutine at a
-// time and must not block.
+// Verdicts keeps verdicts across restarts (AD5). One goroutine at a time calls it,
+// and it must not block.
 type Verdicts interface {
-	// Verdict returns what was decided on a pod before; known is false if nothing was, or it
-	// was decided on the pod of another source. Of a pod with nothing but a UID the source does
-	// not matter. An error says that this is not known yet; the pod waits.
+	// Verdict returns the earlier verdict on a pod. known is false if there is none, or if it is
+	// about the pod of another source; the source does not matter if the pod has only a UID.
+	// An error means that the verdict cannot be looked up yet; the pod waits.
 	Verdict(pod *v1.Pod) (v Verdict, known bool, err error)
-	// Remember takes a verdict before it is acted on. The implementation makes sure
+	// Remember stores a verdict before it takes effect. The implementation makes sure
 	// that it is on disk before the pod is set up or its refusal is published.
 	Remember(pod *v1.Pod, v Verdict) error
 }
 
-// EventRecorder takes events about refused pods.
+// EventRecorder records events about refused pods.
 type EventRecorder = podinfo.EventRecorder
 
 // Options configures a [Gate]. The zero value admits every pod.
 type Options struct {
 	// Handlers are asked in this order (AD2).
 	Handlers []Handler
-	// Verdicts keeps verdicts. Nil: nothing is remembered, and a pod is judged
+	// Verdicts keeps verdicts. If nil, no verdict is remembered, and a pod is judged
 	// whenever it is new to the process.
 	Verdicts Verdicts
-	// Active returns a pod that has a place on the node, with the resources it was
-	// granted, and false for one that has none (AD4). Nil: a pod has one until its
+	// Active returns the pod with the resources it was granted if it has a place on
+	// the node, and false if it has none (AD4). If nil, a pod has a place until its
 	// own phase is terminal.
 	Active func(pod *v1.Pod) (*v1.Pod, bool)
-	// Rejected publishes the status of a refused pod, also of one that was refused
+	// Rejected publishes the status of a refused pod, including one that was refused
 	// before a restart. It must not block. Optional.
 	Rejected func(pod *v1.Pod, v Verdict)
 
@@ -53,14 +53,14 @@ type Options struct {
 	Meter metric.Meter
 }
 
-// Gate judges each pod once in its life. Admit is for one goroutine at a time,
-// RefuseLate for any.
+// Gate judges each pod once in its life. One goroutine at a time may call Admit;
+// any may call RefuseLate.
 type Gate struct {
 	options    Options
 	rejections metric.Int64Counter
 }
 
-// NewGate returns a gate, or what is wrong with the options.
+// NewGate returns a gate, or an error about the options.
 func NewGate(options Options) (*Gate, error) {
 	for i, h := range options.Handlers {
 		if h == nil {
@@ -81,8 +81,8 @@ func NewGate(options Options) (*Gate, error) {
 }
 
 // Admit reports whether a pod may be handed to its worker. all yields the pods of
-// the node, in which the candidate does not count (AD1). What was decided before
-// holds (AD5). An error says that the verdict is not known: ask again.
+// the node; the candidate among them does not count (AD1). An earlier verdict holds
+// (AD5). An error means that there is no verdict yet: ask again.
 func (g *Gate) Admit(ctx context.Context, pod *v1.Pod, all iter.Seq[*v1.Pod]) (bool, error) {
 	ended := podinfo.ShowsEnd(pod)
 	if m := g.options.Verdicts; m != nil {
@@ -98,7 +98,7 @@ func (g *Gate) Admit(ctx context.Context, pod *v1.Pod, all iter.Seq[*v1.Pod]) (b
 		}
 	}
 	if ended {
-		return true, nil // nothing of it will be set up, and nothing is decided about it (PS9)
+		return true, nil // it is never set up, so it needs no verdict (PS9)
 	}
 	v, err := Judge(g.options.Handlers, Request{Pod: pod, Others: g.active(pod.UID, all)})
 	if err != nil {
@@ -119,7 +119,7 @@ func (g *Gate) Admit(ctx context.Context, pod *v1.Pod, all iter.Seq[*v1.Pod]) (b
 	return false, nil
 }
 
-// Remembered reports a pod that was admitted before.
+// Remembered reports whether a pod was admitted before.
 func (g *Gate) Remembered(uid types.UID) bool {
 	if g.options.Verdicts == nil {
 		return false
@@ -128,10 +128,10 @@ func (g *Gate) Remembered(uid types.UID) bool {
 	return err == nil && known && v.Admitted()
 }
 
-// RefuseLate reports and counts a refusal that came out of setup (AD8). The caller
-// publishes the status, which ends the pod for good, because it knows what exists of
-// the pod. The stored verdict stays: the pod was admitted once, and whatever exists of
-// it must go.
+// RefuseLate reports and counts a refusal that comes from setup (AD8). The caller
+// publishes the status, which ends the pod for good, because the caller knows what
+// exists of the pod. The stored verdict stays: the pod was admitted once, and
+// everything that exists of it must go.
 func (g *Gate) RefuseLate(ctx context.Context, pod *v1.Pod, v Verdict) { g.report(ctx, pod, v) }
 
 // report publishes a refusal as log line, event and metric (AD3).

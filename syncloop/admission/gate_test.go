@@ -26,7 +26,7 @@ func pod(name string, edits ...func(*v1.Pod)) *v1.Pod {
 	return p
 }
 
-// memory is a Memory that tells what it is asked.
+// memory keeps verdicts in memory.
 type memory struct {
 	verdicts map[types.UID]admission.Verdict
 	err      error
@@ -72,8 +72,8 @@ func refuse(name, reason string) admission.Handler {
 	})
 }
 
-// TestChain: AD2, AD3. Handlers are asked in order, the first refusal wins and is
-// told: status, Warning event, metric with the reasons it knows.
+// TestChain: AD2, AD3. Handlers are asked in order, and the first refusal wins. The gate
+// publishes it: status, Warning event, and metric with the reasons it knows.
 func TestChain(t *testing.T) {
 	var out told
 	m := &instrumenttest.Meter{}
@@ -108,7 +108,7 @@ func TestChain(t *testing.T) {
 }
 
 // TestRemembered: AD5, edge case 19. A verdict given before a restart holds: handlers
-// are not asked, a refusal gets its status again, and no second event.
+// are not asked, and a refused pod gets its status again but no second event.
 func TestRemembered(t *testing.T) {
 	var out told
 	m := &memory{verdicts: map[types.UID]admission.Verdict{"runs": {}, "refused": {Reason: "OutOfcpu", Message: "full"}}}
@@ -145,8 +145,8 @@ func TestRemembered(t *testing.T) {
 	}
 }
 
-// TestActivePodsCount: AD1, AD4. Others are the active pods without the candidate, as
-// they were granted.
+// TestActivePodsCount: AD1, AD4. Others are the active pods except the candidate, with
+// the resources they were granted.
 func TestActivePodsCount(t *testing.T) {
 	granted := pod("granted")
 	var seen []*v1.Pod
@@ -171,8 +171,8 @@ func TestActivePodsCount(t *testing.T) {
 	}
 }
 
-// TestPodThatShowsItsEndIsNotJudged: PS9. It is judged when its end is taken back, as nothing was
-// decided about it.
+// TestPodThatShowsItsEndIsNotJudged: PS9. It is judged when its end is taken back, because there is
+// no verdict on it yet.
 func TestPodThatShowsItsEndIsNotJudged(t *testing.T) {
 	m := &memory{verdicts: map[types.UID]admission.Verdict{}}
 	g := newGate(t, admission.Options{Handlers: []admission.Handler{refuse("a", "No")}, Verdicts: m})
@@ -188,8 +188,8 @@ func TestPodThatShowsItsEndIsNotJudged(t *testing.T) {
 	}
 }
 
-// TestRefusedPodThatShowsItsEndStaysRefused: AD5, PS9. An API shows a refused pod as Failed: after a restart it
-// has no worker either, which would tell an end of containers that never were.
+// TestRefusedPodThatShowsItsEndStaysRefused: AD5, PS9. An API shows a refused pod as Failed: it gets no worker
+// after a restart either, because a worker would report the end of containers that never existed.
 func TestRefusedPodThatShowsItsEndStaysRefused(t *testing.T) {
 	var out told
 	m := &memory{verdicts: map[types.UID]admission.Verdict{"refused": {Reason: "NodeAffinity", Message: "no"}, "ran": {}}}
@@ -209,7 +209,7 @@ func TestRefusedPodThatShowsItsEndStaysRefused(t *testing.T) {
 	}
 }
 
-// TestRefuseLate: AD8. A refusal out of setup is told and counted.
+// TestRefuseLate: AD8. A refusal from setup is reported and counted.
 func TestRefuseLate(t *testing.T) {
 	var out told
 	m := &memory{verdicts: map[types.UID]admission.Verdict{}}

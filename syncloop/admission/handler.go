@@ -10,17 +10,17 @@ import (
 	"github.com/podwright/podwright/internal/foreign"
 )
 
-// Request is one question: may this pod run beside those?
+// Request is one question: may this pod run beside the others?
 type Request struct {
 	// Pod is the candidate. Read-only.
 	Pod *v1.Pod
-	// Others yields the pods that have a place on the node (AD1, AD4), the candidate
-	// excluded, with the resources they were granted. Going through them costs; a
-	// handler does so only if the candidate makes it necessary. Nil: there are none.
+	// Others yields the pods that have a place on the node (AD1, AD4), except the
+	// candidate, with the resources they were granted. Iterating is expensive; a handler
+	// should do so only if the candidate makes it necessary. Nil means no pods.
 	Others iter.Seq[*v1.Pod]
 }
 
-// others is Others, never nil.
+// others returns Others, but never nil.
 func (r Request) others() iter.Seq[*v1.Pod] {
 	if r.Others == nil {
 		return func(func(*v1.Pod) bool) {}
@@ -31,8 +31,8 @@ func (r Request) others() iter.Seq[*v1.Pod] {
 // Verdict is an answer. The zero value admits the pod.
 type Verdict struct {
 	// Reason is one word in upper camel case, such as OutOfcpu; empty if the pod
-	// is admitted. The metric of refusals counts reasons that are not of this library or
-	// of the kubelet as Other.
+	// is admitted. The metric of refusals counts every reason outside this library and
+	// the kubelet as Other.
 	Reason string
 	// Message tells users what is missing and what they can do. It is published, so it
 	// must not contain secrets.
@@ -48,7 +48,7 @@ func (v Verdict) LacksRoom() bool {
 	return strings.HasPrefix(v.Reason, outOf) || v.Reason == reasonHostPorts
 }
 
-// StatusMessage is the message of a pod that is refused.
+// StatusMessage returns the status message of a refused pod.
 func (v Verdict) StatusMessage() string { return "Pod was rejected: " + v.Message }
 
 // Refuse returns a refusal.
@@ -56,21 +56,21 @@ func Refuse(reason, format string, args ...any) Verdict {
 	return Verdict{Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
-// Handler judges pods. Admit is called with locks of the caller held: it must not
-// block nor call back. An engine calls the handlers of its user on a goroutine per pod
-// instead, so that one that does harms its pod alone (IN6): a verdict within 0.5 s comes before the next
-// pod is asked about, a later one may come beside those of others. A handler that is also asked
-// softly is called by many goroutines at once.
+// Handler judges pods. The caller holds locks while it calls Admit, so Admit must not
+// block or call back. An engine calls the handlers of its user on a goroutine per pod
+// instead, so a handler that blocks harms that pod only (IN6): the engine waits up to 0.5 s for
+// a verdict before it asks about the next pod; a later verdict may come at the same time as others.
+// Many goroutines at once call a handler that is also asked softly.
 type Handler interface {
 	Admit(Request) Verdict
 }
 
-// Asker is an optional ability of a [Handler]: to give its verdict later. [Judge] calls Ask
-// instead of Admit.
+// Asker is an optional interface of a [Handler] that may give its verdict later. [Judge] calls
+// Ask instead of Admit.
 type Asker interface {
 	Handler
-	// Ask returns the verdict, or an error while there is none: the pod waits, alone, and is
-	// asked about again (IN6).
+	// Ask returns the verdict, or an error while there is none: then only this pod waits, and
+	// Ask is called again (IN6).
 	Ask(Request) (Verdict, error)
 }
 
@@ -80,8 +80,8 @@ type HandlerFunc func(Request) Verdict
 // Admit calls f.
 func (f HandlerFunc) Admit(r Request) Verdict { return f(r) }
 
-// Judge asks the handlers in order; the first refusal wins (AD2). An error says that a
-// handler panicked, or that an [Asker] has not answered yet: there is no verdict.
+// Judge asks the handlers in order; the first refusal wins (AD2). An error means that there is
+// no verdict, because a handler panicked or an [Asker] has not answered yet.
 func Judge(handlers []Handler, r Request) (Verdict, error) {
 	for _, h := range handlers {
 		if v, err := ask(h, r); err != nil || !v.Admitted() {
@@ -91,7 +91,7 @@ func Judge(handlers []Handler, r Request) (Verdict, error) {
 	return Verdict{}, nil
 }
 
-// ask asks a handler; a panic is an error.
+// ask asks a handler and turns a panic into an error.
 func ask(h Handler, r Request) (v Verdict, err error) {
 	if a, ok := h.(Asker); ok {
 		return a.Ask(r)
@@ -104,15 +104,15 @@ func ask(h Handler, r Request) (v Verdict, err error) {
 	return v, err
 }
 
-// Refusal is a verdict as an error. What sets a pod up returns it, wrapped or not,
-// to refuse the pod late (AD8), for instance because its volume can no longer be
-// attached to this node.
+// Refusal is a verdict as an error. The code that sets a pod up returns it, wrapped
+// or not, to refuse the pod late (AD8), for instance because its volume can no longer
+// be attached to this node.
 type Refusal struct{ Verdict }
 
-// Error is the reason and the message.
+// Error returns the reason and the message.
 func (r *Refusal) Error() string { return r.Reason + ": " + r.Message }
 
-// metricReason is the reason as the metric's label (AD3). Unknown reasons share a
+// metricReason returns the reason as the metric's label (AD3). Unknown reasons share a
 // label, so that handlers cannot create time series.
 func metricReason(reason string) string {
 	switch reason {

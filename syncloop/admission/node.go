@@ -14,13 +14,13 @@ const (
 	reasonHostPorts = "NodePorts"
 	reasonSysctl    = "SysctlForbidden"
 	ReasonShutdown  = "NodeShutdown"
-	// ReasonUnexpected is the reason of a pod on which a handler gave no verdict.
+	// ReasonUnexpected is the reason if a handler gives no verdict, or if the node lacks an ability ([Able]).
 	ReasonUnexpected = "UnexpectedAdmissionError"
 	reasonNodeName   = "NodeName"
 )
 
-// HostPorts refuses a pod that wants a port of the node that an active pod has: same
-// protocol, same port, and addresses of which one includes the other.
+// HostPorts refuses a pod that wants a port of the node that an active pod has. Two ports
+// collide if protocol and number are the same and one address includes the other.
 func HostPorts() Handler {
 	return HandlerFunc(func(r Request) Verdict {
 		wanted := hostPorts(r.Pod)
@@ -45,7 +45,7 @@ func HostPorts() Handler {
 type hostPort struct {
 	protocol v1.Protocol
 	port     int32
-	address  netip.Addr // the zero value: all of them
+	address  netip.Addr // the zero value means all addresses
 }
 
 func (p hostPort) collides(q hostPort) bool {
@@ -53,8 +53,8 @@ func (p hostPort) collides(q hostPort) bool {
 		(p.address == q.address || !p.address.IsValid() || !q.address.IsValid())
 }
 
-// hostPorts returns the ports of the node that the pod's containers have: those
-// that name one, and on the host network all they name.
+// hostPorts returns the ports of the node that the pod's containers have: their
+// host ports, and on the host network also their other ports.
 func hostPorts(pod *v1.Pod) []hostPort {
 	var out []hostPort
 	note := func(c *v1.Container) {
@@ -86,7 +86,7 @@ func hostPorts(pod *v1.Pod) []hostPort {
 }
 
 // Sysctls refuses a pod that sets kernel parameters which check does not allow; the
-// error of check tells which.
+// error of check says which.
 func Sysctls(check func(pod *v1.Pod) error) Handler {
 	return HandlerFunc(func(r Request) Verdict {
 		if r.Pod.Spec.SecurityContext == nil || len(r.Pod.Spec.SecurityContext.Sysctls) == 0 {
@@ -99,9 +99,9 @@ func Sysctls(check func(pod *v1.Pod) error) Handler {
 	})
 }
 
-// Shutdown refuses every pod while down reports that the node is about to stop.
-// Pods in except, such as those the node needs until its end, may still come; nil
-// means none. Neither may block.
+// Shutdown refuses every pod while down reports that the node is about to stop. It
+// still admits pods for which except is true, such as those the node needs until its
+// end; nil means none. Neither function may block.
 func Shutdown(down func() bool, except func(pod *v1.Pod) bool) Handler {
 	return HandlerFunc(func(r Request) Verdict {
 		if !down() || except != nil && except(r.Pod) {

@@ -22,10 +22,10 @@ const (
 type Node struct {
 	// Name of the node.
 	Name string
-	// OS as Go names it, such as linux, and Arch, such as arm64.
+	// OS and Arch are Go's names, such as linux and arm64.
 	OS, Arch string
-	// Labels of the node, beside those of its name, OS and architecture, which they
-	// replace. Nil: they are not known, and a pod may ask for any others.
+	// Labels of the node. They override the labels that follow from its name, OS and
+	// architecture. If nil, they are unknown, and a pod may ask for any other label.
 	Labels map[string]string
 }
 
@@ -53,7 +53,7 @@ func NodeMatch(node Node) Handler {
 	})
 }
 
-// labels are those that are known.
+// labels returns the known labels.
 func (n Node) labels() labels.Set {
 	out := labels.Set{}
 	for label, value := range map[string]string{v1.LabelOSStable: n.OS, v1.LabelArchStable: n.Arch, v1.LabelHostname: n.Name} {
@@ -65,7 +65,7 @@ func (n Node) labels() labels.Set {
 	return out
 }
 
-// mismatch says why the node is not one that the pod asks for, "" if it is.
+// mismatch says why the node is not one that the pod asks for; "" means that it is.
 func (n Node) mismatch(spec *v1.PodSpec) string {
 	has := n.labels()
 	for _, key := range slices.Sorted(maps.Keys(spec.NodeSelector)) {
@@ -108,7 +108,7 @@ func requiredTerms(spec *v1.PodSpec) []v1.NodeSelectorTerm {
 	return terms
 }
 
-// termMismatch says why a term is not met, "" if it is. An empty term is never met.
+// termMismatch says why a term is not met; "" means that it is. An empty term is never met.
 func (n Node) termMismatch(has labels.Set, term v1.NodeSelectorTerm) string {
 	if len(term.MatchExpressions)+len(term.MatchFields) == 0 {
 		return "a term without requirements is never met"
@@ -135,14 +135,14 @@ func (n Node) termMismatch(has labels.Set, term v1.NodeSelectorTerm) string {
 	return ""
 }
 
-// operators are those of node selectors as label selectors name them.
+// operators maps the operators of node selectors to those of label selectors.
 var operators = map[v1.NodeSelectorOperator]selection.Operator{
 	v1.NodeSelectorOpIn: selection.In, v1.NodeSelectorOpNotIn: selection.NotIn,
 	v1.NodeSelectorOpExists: selection.Exists, v1.NodeSelectorOpDoesNotExist: selection.DoesNotExist,
 	v1.NodeSelectorOpGt: selection.GreaterThan, v1.NodeSelectorOpLt: selection.LessThan,
 }
 
-// unmet says why a requirement is not met, "" if it is.
+// unmet says why a requirement is not met; "" means that it is.
 func unmet(has labels.Set, x v1.NodeSelectorRequirement) string {
 	operator, known := operators[x.Operator]
 	if !known {
@@ -164,8 +164,8 @@ func unmet(has labels.Set, x v1.NodeSelectorRequirement) string {
 	return fmt.Sprintf("%s %s %v is not met, the node has %s", x.Key, x.Operator, x.Values, describeLabel(has, x.Key))
 }
 
-// UnknownLabels returns the labels that a pod asks its node for and that are not known,
-// sorted; none if all labels of the node are.
+// UnknownLabels returns the unknown labels that a pod asks its node for, sorted. It returns
+// none if the labels of the node are known.
 func (n Node) UnknownLabels(pod *v1.Pod) []string {
 	if n.Labels != nil {
 		return nil

@@ -31,7 +31,7 @@ func selector(key, value string) func(*v1.Pod) {
 }
 
 // TestNodeMatchComparesLabels: FD2. A pod runs only where its selector and one term of its
-// required affinity are met; labels that are not known are not compared, and are named.
+// required affinity are met. Unknown labels are not compared, but are named.
 func TestNodeMatchComparesLabels(t *testing.T) {
 	known := admission.Node{Name: "n1", OS: "linux", Arch: "arm64", Labels: map[string]string{"disk": "ssd", "cores": "8"}}
 	unknown := known
@@ -85,7 +85,7 @@ func TestNodeMatchComparesLabels(t *testing.T) {
 	}
 }
 
-// TestAbleRefusesWhatTheNodeCannotDo: FD2. Each ability alone decides.
+// TestAbleRefusesWhatTheNodeCannotDo: FD2. Each ability decides on its own.
 func TestAbleRefusesWhatTheNodeCannotDo(t *testing.T) {
 	all := admission.Abilities{StrictGroups: func() bool { return true }, AppArmor: true, HTTP2: true, GRPCTLS: true}
 	volume := func(s v1.VolumeSource) func(*v1.Pod) {

@@ -22,14 +22,14 @@ const (
 	// SecurityBaseline forbids the known ways out of a container. A pod that asks for
 	// nothing special passes.
 	SecurityBaseline SecurityLevel = "baseline"
-	// SecurityRestricted asks for what hardened pods have, beyond the baseline.
+	// SecurityRestricted also requires the settings of hardened pods.
 	SecurityRestricted SecurityLevel = "restricted"
 )
 
 // ReasonPodSecurity is the reason of a pod that a security level forbids.
 const ReasonPodSecurity = "PodSecurity"
 
-// SecurityExemptions allow pods more than their level does, or other images less. The zero
+// SecurityExemptions allow pods more than their level does, or restrict their images. The zero
 // value changes nothing.
 type SecurityExemptions struct {
 	// HostPaths may be mounted.
@@ -42,34 +42,34 @@ type SecurityExemptions struct {
 	// HostPorts may be used.
 	HostPorts []int32
 	// UserNamespaces: pods in a user namespace (hostUsers: false) may run as root in it and
-	// see an unmasked /proc, as their root has no rights on the node.
+	// see an unmasked /proc, because their root has no rights on the node.
 	UserNamespaces bool
-	// Namespaces are those whose pods may do everything, such as kube-system; Images counts there
-	// too. It exempts nothing where a pod can name its namespace itself, as those of a file or
-	// URL do: the source's policy then says which namespaces it has.
+	// Namespaces are those whose pods may do everything, such as kube-system, except that Images
+	// still applies. Pods that choose their own namespace, as those of a file or URL do, can
+	// exempt themselves with it: limit their namespaces with the source's policy.
 	Namespaces []string
-	// Images are where images may come from, for pods of every level: a registry, such as
-	// registry.example.com, or a path in one, such as docker.io/library. An image is named
-	// then, not told by an ID. Empty: from anywhere.
+	// Images lists where images may come from, for pods of every level: registries, such as
+	// registry.example.com, or paths in one, such as docker.io/library. If it is set, pods must
+	// refer to images by name, not by ID. Empty means anywhere.
 	Images []string
 }
 
-// HostPath is a folder of the node that pods may mount, with all below it. What a pod may
-// write to is not safe from it: it can put a link there that leads to any other path of the
-// node, and have that mounted.
+// HostPath is a folder of the node that pods may mount, with everything below it. A folder that
+// a pod may write to does not confine it: the pod can put a link there that leads to any other
+// path of the node, and mount that.
 type HostPath struct {
 	// Path is absolute and clean.
 	Path string
-	// ReadOnly: every mount of the volume must be read-only, and its type not one that makes the
+	// ReadOnly: every mount of the volume must be read-only, and its type must not create the
 	// path. File systems that are mounted below it stay writable, unless the pod asks for
-	// recursiveReadOnly: do not exempt a path that has some.
+	// recursiveReadOnly: do not exempt a path that has any.
 	ReadOnly bool
 }
 
-// PodSecurity refuses a pod that a level of the Pod Security Standards forbids, as Kubernetes'
-// admission of that name does in its newest version: baseline v1.34, restricted v1.33. Only
-// what is said of Windows pods is left out: no pod is taken for one. The message lists all that
-// is forbidden. An error lists all that is wrong with the arguments.
+// PodSecurity refuses a pod that a level of the Pod Security Standards forbids, as the newest
+// version of Kubernetes' admission plugin of that name does: baseline v1.34, restricted v1.33.
+// Only the special rules for Windows pods are left out: no pod counts as one. The message lists
+// everything that is forbidden. An error lists everything that is wrong with the arguments.
 func PodSecurity(level SecurityLevel, exemptions SecurityExemptions) (Reviewer, error) {
 	var problems []error
 	if !slices.Contains([]SecurityLevel{SecurityPrivileged, SecurityBaseline, SecurityRestricted}, level) {
@@ -132,7 +132,7 @@ func (e SecurityExemptions) forbidden(level SecurityLevel, pod *v1.Pod) (out []s
 	return out
 }
 
-// mayMount reports whether a volume of a pod that is a path of the node may be mounted.
+// mayMount reports whether a pod may mount a hostPath volume.
 func (e *SecurityExemptions) mayMount(volume *v1.Volume, spec *v1.PodSpec) bool {
 	asked := volume.HostPath.Path
 	if !path.IsAbs(asked) || slices.Contains(strings.Split(asked, "/"), "..") {
@@ -145,7 +145,7 @@ func (e *SecurityExemptions) mayMount(volume *v1.Volume, spec *v1.PodSpec) bool 
 	})
 }
 
-// made reports whether the node makes the path if there is none, which writes too.
+// made reports whether the node creates a missing path, which also writes.
 func made(h *v1.HostPathVolumeSource) bool {
 	kind := ptr.Deref(h.Type, v1.HostPathUnset)
 	return kind == v1.HostPathDirectoryOrCreate || kind == v1.HostPathFileOrCreate
@@ -164,10 +164,10 @@ func mountedReadOnly(volume string, spec *v1.PodSpec) bool {
 	return readOnly
 }
 
-// imageID is what a runtime may take for the start of an image's ID.
+// imageID matches names that a runtime may take for the start of an image's ID.
 var imageID = regexp.MustCompile(`^(sha256:)?[0-9a-f]+$`)
 
-// mayUse reports whether an image comes from where images may come from.
+// mayUse reports whether an image comes from an allowed place.
 func (e *SecurityExemptions) mayUse(image string) bool {
 	if len(e.Images) == 0 {
 		return true
@@ -185,7 +185,7 @@ func (e *SecurityExemptions) mayUse(image string) bool {
 	})
 }
 
-// fullImageName adds the registry that runtimes add.
+// fullImageName completes the name of an image as runtimes do.
 func fullImageName(image string) string {
 	registry, rest, found := strings.Cut(image, "/")
 	switch {

@@ -12,7 +12,7 @@ import (
 	"github.com/podwright/podwright/syncloop/admission"
 )
 
-// hardened is a pod that the level restricted admits.
+// hardened returns a pod that the level restricted admits.
 func hardened(edits ...func(*v1.Pod)) *v1.Pod {
 	p := pod("hardened")
 	p.Spec.SecurityContext = &v1.PodSecurityContext{
@@ -31,7 +31,7 @@ func hardened(edits ...func(*v1.Pod)) *v1.Pod {
 	return p
 }
 
-// containers are a pod's containers of the three kinds.
+// containers returns a pod's containers, one of each kind.
 func containers(p *v1.Pod) map[string]*v1.Container {
 	return map[string]*v1.Container{
 		"main": &p.Spec.Containers[0], "init": &p.Spec.InitContainers[0],
@@ -39,7 +39,7 @@ func containers(p *v1.Pod) map[string]*v1.Container {
 	}
 }
 
-// each is an edit of a pod for each kind of container.
+// each returns an edit of a pod for each kind of container.
 func each(edit func(c *v1.Container)) (out []func(*v1.Pod)) {
 	for _, name := range []string{"main", "init", "debug"} {
 		out = append(out, func(p *v1.Pod) { edit(containers(p)[name]) })
@@ -95,8 +95,8 @@ func sysctl(names ...string) []func(*v1.Pod) {
 	})
 }
 
-// row is what the table of the standards says of a control: each edit makes a pod that keeps to
-// it, or does not.
+// row describes a control in the table of the standards: each edit makes a pod that complies with
+// it, or violates it.
 type row struct {
 	control string
 	edits   []func(*v1.Pod)
@@ -104,12 +104,12 @@ type row struct {
 	baseline, restricted string
 }
 
-// both is a row of which both levels say the same.
+// both returns a row for which both levels say the same.
 func both(control, says string, edits ...[]func(*v1.Pod)) row {
 	return row{control, slices.Concat(edits...), says, says}
 }
 
-// only is a row of which only the level restricted says something.
+// only returns a row about which only the level restricted says something.
 func only(control, says string, edits ...[]func(*v1.Pod)) row {
 	return row{control, slices.Concat(edits...), "", says}
 }
@@ -267,7 +267,7 @@ func TestPodSecurityStandards(t *testing.T) {
 	}
 }
 
-// TestEveryControlHasRows (PS1): each control of ours has a row in which it forbids something, and no row is of another one.
+// TestEveryControlHasRows (PS1): each control has a row in which it forbids something, and each row belongs to a control.
 func TestEveryControlHasRows(t *testing.T) {
 	denied := map[string]bool{}
 	for _, r := range append(baselineRows(), restrictedRows()...) {
@@ -292,7 +292,7 @@ func judged(t *testing.T, level admission.SecurityLevel, e admission.SecurityExe
 	return h.Admit(admission.Request{Pod: p})
 }
 
-// TestPodSecurityNamesAll (PS1): one message names all that is forbidden.
+// TestPodSecurityNamesAll (PS1): one message names everything that is forbidden.
 func TestPodSecurityNamesAll(t *testing.T) {
 	v := judged(t, admission.SecurityBaseline, admission.SecurityExemptions{}, pod("plain", hostNetwork, func(p *v1.Pod) {
 		p.Spec.HostPID = true
@@ -304,7 +304,7 @@ func TestPodSecurityNamesAll(t *testing.T) {
 	}
 }
 
-// TestSecurityExemptions (PS2): what is exempt passes, and no more than that.
+// TestSecurityExemptions (PS2): exempt pods pass, and no others.
 func TestSecurityExemptions(t *testing.T) {
 	e := admission.SecurityExemptions{
 		HostPaths:    []admission.HostPath{{Path: "/data"}, {Path: "/etc/certs", ReadOnly: true}},
@@ -374,8 +374,8 @@ func TestSecurityExemptions(t *testing.T) {
 	}
 }
 
-// TestImagesFrom (PS3): where images come from is told by whole parts of their full name, for pods
-// of every level, volumes included, and not got around with an ID.
+// TestImagesFrom (PS3): allowed places match whole parts of an image's full name, for pods of every
+// level and for volumes; an ID does not get around them.
 func TestImagesFrom(t *testing.T) {
 	e := admission.SecurityExemptions{Images: []string{"docker.io/library", "registry.example.com/team", "localhost:5000", "plain.example.com"}}
 	id := strings.Repeat("ab12", 16)
@@ -396,8 +396,8 @@ func TestImagesFrom(t *testing.T) {
 	}
 }
 
-// TestNamespacesThatAreExempt (PS2): their pods may do everything, with images from where all may
-// come from; those of other namespaces may not.
+// TestNamespacesThatAreExempt (PS2): their pods may do everything, but only with images that all
+// pods may use; pods of other namespaces may not.
 func TestNamespacesThatAreExempt(t *testing.T) {
 	e := admission.SecurityExemptions{Namespaces: []string{"kube-system"}, Images: []string{"docker.io/library"}}
 	pod := func(namespace, image string) *v1.Pod {
@@ -424,7 +424,7 @@ func TestNamespacesThatAreExempt(t *testing.T) {
 	}
 }
 
-// TestPodSecurityArguments: what is wrong with them is listed, all of it.
+// TestPodSecurityArguments: the error lists everything that is wrong with them.
 func TestPodSecurityArguments(t *testing.T) {
 	_, err := admission.PodSecurity("strict", admission.SecurityExemptions{
 		HostPaths: []admission.HostPath{{Path: "data"}, {Path: "/data/"}}, VolumeTypes: []string{"floppy", "hostPath"}, Images: []string{"library", "docker.io/"},

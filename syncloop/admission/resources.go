@@ -22,16 +22,16 @@ const (
 
 // Resources refuses a pod whose requests do not fit into what the active pods leave
 // of allocatable: the CPU, memory, ephemeral storage and extended resources that
-// pods may have together. allocatable is asked for every pod, so it may change; it must
-// not block, and what it returns is not modified. What is not in it is not limited,
-// except what [Scarce] is about: of that the node has none. Pods that are active already are
-// never asked to go.
+// pods may have together. It calls allocatable for every pod, so the result may change.
+// allocatable must not block, and its result is not modified. A resource that the result
+// lacks is not limited, but the node has none of it if it is one of [Scarce]. Active pods
+// always keep their place.
 func Resources(allocatable func() v1.ResourceList) Handler {
 	return fitting(allocatable, func(v1.ResourceName) bool { return true })
 }
 
-// Scarce is [Resources] for those resources alone that a node has only if it says so:
-// extended resources (such as nvidia.com/gpu), huge pages, and names that mean nothing here
+// Scarce is [Resources] for only those resources that a node has only if it declares them:
+// extended resources (such as nvidia.com/gpu), huge pages, and names unknown to this package
 // (FD2).
 func Scarce(allocatable func() v1.ResourceList) Handler { return fitting(allocatable, scarce) }
 
@@ -71,7 +71,7 @@ func fits(name v1.ResourceName, want, used resource.Quantity, total v1.ResourceL
 		name, want.String(), used.String(), has.String())
 }
 
-// scarce reports whether a node has a resource only if it says so.
+// scarce reports whether a node has a resource only if it declares it.
 func scarce(name v1.ResourceName) bool {
 	return name != v1.ResourceCPU && name != v1.ResourceMemory && name != v1.ResourceEphemeralStorage
 }
@@ -94,8 +94,8 @@ func sortedNames(list v1.ResourceList) []v1.ResourceName {
 	return names
 }
 
-// PodCount refuses a pod when limit pods are active already. 0 or negative: no
-// limit.
+// PodCount refuses a pod when limit pods are active already. A limit of 0 or less
+// means no limit.
 func PodCount(limit int) Handler {
 	return HandlerFunc(func(r Request) Verdict {
 		if limit <= 0 {

@@ -13,7 +13,7 @@ import (
 
 // control is a row of the table of the Pod Security Standards.
 type control struct {
-	// name is the one of the table, forbids says in a message what was found.
+	// name is the name in the table; forbids names the finding in a message.
 	name, forbids string
 	violations    func(e *SecurityExemptions, pod *v1.Pod) []string
 }
@@ -46,8 +46,8 @@ var restricted = []control{
 	{"Capabilities", "unrestricted capabilities", capabilitiesDropped},
 }
 
-// eachSecurity calls f for the security context of each container, with what the container is
-// called in a message.
+// eachSecurity calls f for the security context of each container, with the name of the
+// container for a message.
 func eachSecurity(pod *v1.Pod, f func(s *v1.SecurityContext, what string)) {
 	eachOf(&pod.Spec, func(c *v1.Container, _ string) {
 		f(cmp.Or(c.SecurityContext, &v1.SecurityContext{}), fmt.Sprintf("container %q", c.Name))
@@ -58,7 +58,7 @@ func securityOf(pod *v1.Pod) *v1.PodSecurityContext {
 	return cmp.Or(pod.Spec.SecurityContext, &v1.PodSecurityContext{})
 }
 
-// given is the value of a field that may be absent; absent is its zero value.
+// given returns the value of an optional field; the zero value if it is absent.
 func given[T any](field *T) (value T) {
 	if field != nil {
 		value = *field
@@ -113,7 +113,7 @@ func privileged(_ *SecurityExemptions, pod *v1.Pod) (out []string) {
 	return out
 }
 
-// defaultCapabilities are those that runtimes give by themselves.
+// defaultCapabilities are those that runtimes grant by default.
 var defaultCapabilities = []v1.Capability{
 	"AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE",
 	"SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT",
@@ -165,8 +165,8 @@ func portsOfNode(e *SecurityExemptions, pod *v1.Pod) (out []string) {
 	return out
 }
 
-// hostProbes names the probes and hooks that connect to a host of their choice: it is the node
-// that connects.
+// hostProbes names the probes and hooks that connect to a host of their choice: the node makes
+// the connection.
 func hostProbes(_ *SecurityExemptions, pod *v1.Pod) (out []string) {
 	eachOf(&pod.Spec, func(c *v1.Container, _ string) {
 		check := func(field string, get *v1.HTTPGetAction, socket *v1.TCPSocketAction) {
@@ -227,7 +227,7 @@ func seLinux(_ *SecurityExemptions, pod *v1.Pod) (out []string) {
 	return out
 }
 
-// userNamespace reports whether the pod's root has no rights on the node, and that counts.
+// userNamespace reports whether the pod's root has no rights on the node and the exemption for that is set.
 func (e *SecurityExemptions) userNamespace(pod *v1.Pod) bool {
 	return e.UserNamespaces && pod.Spec.HostUsers != nil && !*pod.Spec.HostUsers
 }
@@ -281,7 +281,7 @@ func sysctls(_ *SecurityExemptions, pod *v1.Pod) (out []string) {
 	return out
 }
 
-// restrictedVolumes are the types of volumes that reach nothing of the node.
+// restrictedVolumes are the types of volumes that give no access to the node.
 var restrictedVolumes = []string{
 	"configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "image", "persistentVolumeClaim", "projected", "secret",
 }
@@ -299,7 +299,7 @@ func volumeTypes(e *SecurityExemptions, pod *v1.Pod) (out []string) {
 	return out
 }
 
-// typesOf are the names of the fields that a volume sets.
+// typesOf returns the names of the fields that a volume sets.
 func typesOf(source *v1.VolumeSource) (out []string) {
 	fields := reflect.ValueOf(source).Elem()
 	for i := range fields.NumField() {

@@ -13,7 +13,7 @@ import (
 	"github.com/podwright/podwright/internal/podinfo"
 )
 
-// SourcePolicies are what the pods of each source may be; see [BySource]. It is a [Reviewer].
+// SourcePolicies holds the policy of each source; see [BySource]. It is a [Reviewer].
 // Its methods may be called from any goroutine.
 type SourcePolicies struct {
 	policies *policyTable
@@ -23,19 +23,19 @@ type SourcePolicies struct {
 
 var _ Asker = (*SourcePolicies)(nil)
 
-// policyTable has the policies by source.
+// policyTable holds the policies by source.
 type policyTable struct {
 	mu       sync.RWMutex
 	bySource map[string]policy
 }
 
-// policy is a policy with the judge of its level.
+// policy is a policy with the reviewer of its level.
 type policy struct {
 	SourcePolicy
 	security Reviewer
 }
 
-// of returns the policy for a source, or that of the others.
+// of returns the policy of a source, or the one for all other sources.
 func (t *policyTable) of(source string) (p policy, found bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -45,9 +45,9 @@ func (t *policyTable) of(source string) (p policy, found bool) {
 	return p, found
 }
 
-// BySource refuses a pod that its source may not run (PS4). policies are by the name of the
-// source; that of the empty name is for all that have none of their own. An error lists all that
-// is wrong with the policies.
+// BySource refuses a pod that its source may not run (PS4). The keys of policies are names of
+// sources; the empty name is for all sources without a policy of their own. An error lists
+// everything that is wrong with the policies.
 func BySource(policies map[string]SourcePolicy) (*SourcePolicies, error) {
 	h := &SourcePolicies{policies: &policyTable{bySource: map[string]policy{}}}
 	var problems []error
@@ -58,8 +58,8 @@ func BySource(policies map[string]SourcePolicy) (*SourcePolicies, error) {
 	return h, errors.Join(problems...)
 }
 
-// Set gives a source a policy of its own, or another one; with nil it has none any more. It is for
-// pods that come from now on. An error lists all that is wrong with the policy, which is not taken
+// Set gives a source its own policy or replaces it; nil removes it. The policy applies to pods that
+// come from now on. An error lists everything that is wrong with the policy, and nothing changes
 // then.
 func (h *SourcePolicies) Set(source string, p *SourcePolicy) error {
 	h.policies.mu.Lock()
@@ -94,16 +94,16 @@ func (h *SourcePolicies) policyOf(pod *v1.Pod) (p policy, found bool) {
 	return h.policies.of(pod.Annotations[podinfo.AnnotationSource])
 }
 
-// OwnUIDs reports whether the pods of a source get UIDs of the node's own.
+// OwnUIDs reports whether the pods of a source get UIDs that the node makes.
 func (h *SourcePolicies) OwnUIDs(source string) bool {
 	p, _ := h.policies.of(source)
 	return p.OwnUIDs && source != podinfo.SourceAPI
 }
 
-// Counting returns the same policies, which also count the pods that departing returns for their
-// source: pods of any source that still hold what they were given, although no source wants them or
-// they are being stopped. A pod that has room only without them waits for that, see
-// [SourcePolicies.Ask]. departing is called whenever a source's pods are counted, and must not block.
+// Counting returns the same policies, but these also count the pods that departing returns, each for
+// its source: pods of any source that still hold their resources, although no source wants them or
+// they are being stopped. A pod that has room only without them waits until they are gone; see
+// [SourcePolicies.Ask]. Each count of a source's pods calls departing, which must not block.
 func (h *SourcePolicies) Counting(departing func() []*v1.Pod) *SourcePolicies {
 	counting := *h
 	counting.departing = departing

@@ -17,33 +17,33 @@ import (
 // ReasonSourcePolicy is the reason of a pod that its source may not run.
 const ReasonSourcePolicy = "SourcePolicy"
 
-// SourcePolicy is what the pods of one source may be. The zero value allows everything.
+// SourcePolicy limits the pods of one source. The zero value allows everything.
 type SourcePolicy struct {
 	// Namespaces are those that pods may be in. Empty: any.
 	Namespaces []string
 	// HighestPriority is the highest that pods may claim, by spec.priority or by the name
 	// of a system-critical class. Nil: any.
 	HighestPriority *int32
-	// MaxPods bounds the pods that run, those that are being stopped included. 0 or negative: no
-	// bound.
+	// MaxPods bounds the number of running pods, including those being stopped. 0 or less means
+	// no bound.
 	MaxPods int
-	// Requests bounds what pods request together. A container must request each resource
-	// that is in it, unless the pod does; no change makes a pod request more of it. Nil: no
-	// bound.
+	// Requests bounds the sum of the pods' requests. Each container must request every
+	// resource in it, unless the pod as a whole does; no change may make a pod request more
+	// of it. Nil means no bound.
 	Requests v1.ResourceList
-	// Security is the level pods must keep to, Exemptions what they may do beyond; see
-	// [PodSecurity]. Empty: [SecurityPrivileged].
+	// Security is the level that pods must keep to, with Exemptions from it; see
+	// [PodSecurity]. An empty level is [SecurityPrivileged].
 	Security   SecurityLevel
 	Exemptions SecurityExemptions
-	// OwnUIDs gives its pods UIDs that are made with a secret key of the node, from their name
-	// and the UID they come with, which cannot be chosen or predicted (PS8). Not for the
-	// source of an API, whose pods are known there by theirs.
+	// OwnUIDs gives the pods UIDs that the node makes with a secret key from their name and
+	// original UID, so that the source can neither choose nor predict them (PS8). The source of
+	// an API cannot have it, because the API knows its pods by their UIDs.
 	OwnUIDs bool
 }
 
-// Reviewer is a [Handler] that an engine asks about a change of a pod too, because its verdict
-// depends on the pod alone; a change that is refused is not made (PS5). Only handlers of this
-// package are reviewers: they are asked while sources wait, and do not block.
+// Reviewer is a [Handler] that an engine also asks about a change of a pod, because its verdict
+// depends on the pod alone; a refused change does not take effect (PS5). Only handlers of this
+// package are reviewers: sources wait while they are asked, and they do not block.
 type Reviewer interface {
 	Handler
 	// Review returns the verdict on a pod. It may be called from any goroutine.
@@ -51,8 +51,8 @@ type Reviewer interface {
 	ofThisPackage()
 }
 
-// Reviews returns a function that asks the reviewers among the handlers about a known pod as it
-// is to be, or about a new one if known is nil; the first [Refusal] wins.
+// Reviews returns a function that asks the reviewers among the handlers about pod, which is the
+// changed version of known, or a new pod if known is nil. The first [Refusal] wins.
 func Reviews(handlers ...Handler) func(known, pod *v1.Pod) error {
 	return func(known, pod *v1.Pod) error {
 		for _, h := range handlers {
@@ -72,16 +72,16 @@ func Reviews(handlers ...Handler) func(known, pod *v1.Pod) error {
 	}
 }
 
-// reviewed is a handler that asks about the pod alone.
+// reviewed is a handler that judges by the pod alone.
 type reviewed func(pod *v1.Pod) Verdict
 
 func (f reviewed) Admit(r Request) Verdict    { return f(r.Pod) }
 func (f reviewed) Review(pod *v1.Pod) Verdict { return f(pod) }
 func (reviewed) ofThisPackage()               {}
 
-// Lower returns a pod that was admitted under another policy with the priority that its source
-// may claim now, and what the pod is told of that; the pod itself and "" if that is what it
-// claims. The result may share parts with the pod (PS7).
+// Lower returns a pod that was admitted under another policy with the highest priority that its
+// source may claim now, and the reason for the pod's event. It returns the pod itself and "" if the
+// pod claims no more than that. The result may share parts with the pod (PS7).
 func (h *SourcePolicies) Lower(pod *v1.Pod) (lowered *v1.Pod, why string) {
 	p, found := h.policyOf(pod)
 	claimed, highest := podinfo.ClaimedPriority(pod), p.HighestPriority
@@ -94,7 +94,7 @@ func (h *SourcePolicies) Lower(pod *v1.Pod) (lowered *v1.Pod, why string) {
 		claimed, classOf(pod), *highest, pod.Annotations[podinfo.AnnotationSource])
 }
 
-// Review asks what does not depend on other pods.
+// Review checks everything that does not depend on other pods.
 func (h *SourcePolicies) Review(pod *v1.Pod) Verdict {
 	p, found := h.policyOf(pod)
 	if !found {
@@ -115,8 +115,8 @@ func (h *SourcePolicies) Review(pod *v1.Pod) Verdict {
 	return p.security.Review(pod)
 }
 
-// grown refuses a change by which a pod requests more of what its source is limited in: what the
-// source requests together is known when a pod comes, not here.
+// grown refuses a change that makes a pod request more of a resource that the policy bounds: the
+// sum of the source's requests is known when a pod comes, but not here.
 func (h *SourcePolicies) grown(known, pod *v1.Pod) Verdict {
 	p, _ := h.policyOf(pod)
 	before, after := podinfo.Claims(known), podinfo.Claims(pod)
@@ -136,7 +136,7 @@ func classOf(pod *v1.Pod) string {
 	return fmt.Sprintf(" (class %q)", pod.Spec.PriorityClassName)
 }
 
-// Admit is Ask for those that cannot wait: what would have to is refused.
+// Admit is Ask for callers that cannot wait: it refuses a pod that would have to wait.
 func (h *SourcePolicies) Admit(r Request) Verdict {
 	v, err := h.Ask(r)
 	if err != nil {
@@ -145,8 +145,8 @@ func (h *SourcePolicies) Admit(r Request) Verdict {
 	return v
 }
 
-// Ask also counts what the source has already. An error says that the pod has room as soon as
-// others of its source have stopped.
+// Ask also counts the pods that the source already has. An error means that the pod has room as
+// soon as other pods of its source have stopped.
 func (h *SourcePolicies) Ask(r Request) (Verdict, error) {
 	if v := h.Review(r.Pod); !v.Admitted() {
 		return v, nil
@@ -177,8 +177,8 @@ func (h *SourcePolicies) Ask(r Request) (Verdict, error) {
 	return Verdict{}, nil
 }
 
-// leaving returns the pods of a source that are about to go, without those that go anyway before
-// the pod starts: an earlier life of it, and a static pod of its name.
+// leaving returns the pods of a source that are about to go, except those that go before the pod
+// starts anyway: its earlier life and, if it is static, the pod of its name.
 func (h *SourcePolicies) leaving(pod *v1.Pod, source string) map[types.UID]*v1.Pod {
 	out := map[types.UID]*v1.Pod{}
 	if h.departing == nil {
@@ -204,16 +204,16 @@ func (e *stoppingError) Error() string {
 	return fmt.Sprintf("it waits for pods of source %q that are being stopped (%d); with them: %s", e.source, e.pods, e.lacks)
 }
 
-// Patience is how long the wait may be before it is a problem.
+// Patience returns how long the wait may last before it counts as a problem.
 func (e *stoppingError) Patience() time.Duration { return e.patience }
 
 // Line: the pods of a source get their places in the order they came.
 func (e *stoppingError) Line() string { return e.source }
 
-// Yields: no other source's pod leaves it room meanwhile.
+// Yields reports that the pods of other sources do not leave it room while it waits.
 func (e *stoppingError) Yields() bool { return true }
 
-// use is what pods have together.
+// use is the sum of what pods use.
 type use struct {
 	pods     int
 	requests v1.ResourceList
@@ -224,7 +224,7 @@ func (u *use) count(pod *v1.Pod) {
 	add(u.requests, podinfo.Claims(pod))
 }
 
-// fit asks whether a pod has room beside what its source uses.
+// fit checks whether a pod has room beside what its source uses.
 func (p SourcePolicy) fit(source string, pod *v1.Pod, used use) Verdict {
 	if p.MaxPods > 0 && used.pods >= p.MaxPods {
 		return Refuse(reasonPods, "Source %q has its %d pods already", source, p.MaxPods)

@@ -27,13 +27,13 @@ func ephemeral(p *v1.Pod) {
 	p.Spec.EphemeralContainers = []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "debug"}}}
 }
 
-// wholePod requests for the pod as a whole.
+// wholePod sets requests of the pod as a whole.
 func wholePod(p *v1.Pod) {
 	p.Spec.Resources = &v1.ResourceRequirements{Requests: list("cpu", "300m")}
 }
 
-// TestBySource (PS4): a source's pods are what its policy says, or that of the others; a source
-// that no policy is about may do everything.
+// TestBySource (PS4): a source's pods follow its policy, or the one for all other sources; a source
+// without any policy may do everything.
 func TestBySource(t *testing.T) {
 	h, err := admission.BySource(map[string]admission.SourcePolicy{
 		"tenant": {Namespaces: []string{"default"}, HighestPriority: ptr.To[int32](1000), MaxPods: 2, Requests: list("cpu", "1"), Security: admission.SecurityBaseline},
@@ -91,7 +91,7 @@ func TestBySource(t *testing.T) {
 	}
 }
 
-// TestBySourceNamesEveryMistake: what is wrong with any of the policies is listed.
+// TestBySourceNamesEveryMistake: the error lists everything that is wrong with any policy.
 func TestBySourceNamesEveryMistake(t *testing.T) {
 	_, err := admission.BySource(map[string]admission.SourcePolicy{"a": {Security: "strict"}, "api": {OwnUIDs: true}, "b": {Requests: list("cpu", "-1")}})
 	if err == nil || !strings.Contains(err.Error(), `policy of source "a": there is no Pod Security level "strict"`) || !strings.Contains(err.Error(), `policy of source "b": requests of -1 cpu`) ||
@@ -100,8 +100,8 @@ func TestBySourceNamesEveryMistake(t *testing.T) {
 	}
 }
 
-// TestNoChangeRequestsMore (PS5): a pod does not come to request more of what its source is
-// limited in than when it was counted.
+// TestNoChangeRequestsMore (PS5): no change makes a pod request more of a bounded resource than
+// when it was counted.
 func TestNoChangeRequestsMore(t *testing.T) {
 	h, err := admission.BySource(map[string]admission.SourcePolicy{"tenant": {Requests: list("cpu", "1")}})
 	if err != nil {
@@ -119,9 +119,9 @@ func TestNoChangeRequestsMore(t *testing.T) {
 	}
 }
 
-// TestPodWaitsForThoseOfItsSourceThatStop (PS4): a source never runs more than its policy says, so
-// a pod waits for the places of those that are being stopped; it is refused if those that stay have
-// all there is.
+// TestPodWaitsForThoseOfItsSourceThatStop (PS4): a source never runs more than its policy allows, so
+// a pod waits for the places of pods that are being stopped. It is refused if the pods that stay
+// leave no room.
 func TestPodWaitsForThoseOfItsSourceThatStop(t *testing.T) {
 	var departing []*v1.Pod
 	h, err := admission.BySource(map[string]admission.SourcePolicy{"tenant": {MaxPods: 2, Requests: list("cpu", "1")}})
@@ -168,9 +168,9 @@ func TestPodWaitsForThoseOfItsSourceThatStop(t *testing.T) {
 	}
 }
 
-// TestNothingIsRequestedUnseen (PS4, PS5): whatever way a pod asks for resources, it counts for what
-// it could use: a small request of the pod as a whole hides no containers, and no init container,
-// sidecar, overhead, storage or device is left out. No resize in place goes beyond it either.
+// TestNothingIsRequestedUnseen (PS4, PS5): however a pod asks for resources, it counts for what it
+// could use: a small request of the pod as a whole hides no containers, and every init container,
+// sidecar, overhead, storage and device counts. An in-place resize cannot exceed it either.
 func TestNothingIsRequestedUnseen(t *testing.T) {
 	const gpu = "example.com/gpu"
 	h, err := admission.BySource(map[string]admission.SourcePolicy{"tenant": {Requests: list("cpu", "1", "memory", "1Gi", "ephemeral-storage", "1Gi", gpu, "1")}})

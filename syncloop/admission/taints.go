@@ -14,9 +14,9 @@ const reasonTaint = "TaintToleration"
 
 // Taints refuses a pod of the API's source that does not tolerate a NoExecute taint of the
 // node, as the kubelet does since v1.22; other effects are for schedulers. Static pods
-// are not asked (SN3). taints is asked for every pod, so it may change; it must not block, and what
-// it returns is not modified. Pods that were admitted are never asked to go: that is for
-// those who set taints.
+// are exempt (SN3). Taints calls taints for every pod, so the result may change; taints must not
+// block, and its result is not modified. Admitted pods stay: evicting them is up to whoever
+// sets taints.
 func Taints(taints func() []v1.Taint) Handler {
 	return HandlerFunc(func(r Request) Verdict {
 		if podinfo.Static(r.Pod) {
@@ -24,7 +24,7 @@ func Taints(taints func() []v1.Taint) Handler {
 		}
 		var unmet []string
 		for _, t := range taints() {
-			// However short a toleration lasts, it lets the pod in.
+			// A toleration admits the pod, however short it lasts.
 			tolerates := func(x v1.Toleration) bool { return x.ToleratesTaint(logr.Discard(), &t, true) }
 			if t.Effect == v1.TaintEffectNoExecute && !slices.ContainsFunc(r.Pod.Spec.Tolerations, tolerates) {
 				unmet = append(unmet, t.ToString())

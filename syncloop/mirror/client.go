@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Errors of a [Client] that are told apart, with errors.Is.
+// Errors of a [Client] that the reconciler distinguishes, with errors.Is.
 var (
 	// ErrExists: Create found a pod of this name.
 	ErrExists = errors.New("a pod of this name exists already")
@@ -18,15 +18,15 @@ var (
 	ErrPrecondition = errors.New("the pod of this name has another UID")
 )
 
-// Client is what mirror pods need of an API. Its methods are called by one goroutine
-// at a time, may block and should end with ctx.
+// Client is the part of an API that mirror pods need. One goroutine at a time calls its
+// methods, which may block and should end with ctx.
 type Client interface {
-	// Create makes a pod as it is given; the API gives it a UID. The pod is the
-	// client's. It fails with [ErrExists] if the name is taken.
+	// Create creates a pod as given; the API gives it a UID. The pod belongs to the
+	// client. Create fails with [ErrExists] if the name is taken.
 	Create(ctx context.Context, pod *v1.Pod) error
 	// Get returns the pod of a name, or [ErrNotFound]. The pod is read-only.
 	Get(ctx context.Context, namespace, name string) (*v1.Pod, error)
-	// Delete removes the pod of a name without grace; if uid is not empty only the
+	// Delete removes the pod of a name without grace; if uid is not empty, only the
 	// pod with that UID. It fails with [ErrNotFound] or [ErrPrecondition].
 	Delete(ctx context.Context, namespace, name string, uid types.UID) error
 }

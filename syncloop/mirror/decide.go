@@ -14,8 +14,8 @@ import (
 // errNodeUnknown: the owner of a mirror pod must have a UID (MC1).
 var errNodeUnknown = errors.New("the node object is not known yet")
 
-// Of returns the mirror pod of a static pod on a node (MC1): its copy, marked with
-// its hash, owned by the node. It fails only if the node is not known: nil, or without
+// Of returns the mirror pod of a static pod on a node (MC1): a copy, marked with its
+// hash and owned by the node. It fails only if the node is not known: nil, or without
 // a UID.
 func Of(static *v1.Pod, node *v1.Node) (*v1.Pod, error) {
 	if node == nil || node.UID == "" {
@@ -42,11 +42,11 @@ func hashOf(static *v1.Pod) string {
 	return string(static.UID)
 }
 
-// step is what has to be done about one mirror pod.
+// step is the work that one mirror pod needs.
 type step struct {
 	// delete the mirror pod that is there; create one.
 	delete, create bool
-	// wait: one should be created, and the node is not there to own it.
+	// wait: one should be created, but there is no node to own it.
 	wait bool
 }
 
@@ -64,8 +64,8 @@ func decide(static, mirror *v1.Pod, node *v1.Node) step {
 	return s
 }
 
-// matches reports whether a mirror pod is the one its static pod, which is set up, should
-// have. One that has ended is that of an earlier life (IN14): a pod of an API ends once.
+// matches reports whether a mirror pod is the right one for a static pod that is set up. A
+// mirror pod that has ended belongs to an earlier life (IN14): a pod of an API ends once.
 func matches(static, mirror *v1.Pod) bool {
 	return mirror.DeletionTimestamp == nil && !podinfo.Terminal(mirror.Status.Phase) && mirror.Name == static.Name && mirror.Namespace == static.Namespace &&
 		mirror.Annotations[podinfo.AnnotationMirror] == hashOf(static)

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// FakeClient is an API of pods in memory: a [Client] for tests, and for programs that
+// FakeClient is an in-memory API of pods: a [Client] for tests, and for programs that
 // show mirror pods without an API server. The zero value is ready; all methods are
 // safe for concurrent use.
 type FakeClient struct {
@@ -83,15 +83,15 @@ func (m *FakeClient) Put(pod *v1.Pod) {
 	m.put(pod.DeepCopy())
 }
 
-// Fail makes all calls of the client fail, until it is called with nil.
+// Fail makes all calls of the client fail with err, until it is called with nil.
 func (m *FakeClient) Fail(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.fail = err
 }
 
-// Pods returns what there is, sorted by namespace and name, and a channel that is
-// closed by the next change. The pods are read-only.
+// Pods returns all pods, sorted by namespace and name, and a channel that the next
+// change closes. The pods are read-only.
 func (m *FakeClient) Pods() ([]*v1.Pod, <-chan struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

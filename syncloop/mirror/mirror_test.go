@@ -36,8 +36,8 @@ func newNode(edits ...func(*v1.Node)) *v1.Node {
 
 func leaving(n *v1.Node) { now := metav1.Now(); n.DeletionTimestamp = &now }
 
-// TestOf: MC1. A mirror pod is a copy with its annotations, its hash and its node as
-// the owner.
+// TestOf: MC1. A mirror pod is a copy that has its own annotations and its hash, and
+// whose owner is the node.
 func TestOf(t *testing.T) {
 	pod := static("web", "h1")
 	m, err := Of(pod, newNode())
@@ -119,8 +119,8 @@ func (x *rig) has(t *testing.T, what string, want ...string) []*v1.Pod {
 	return pods
 }
 
-// TestReconcile: MC1, MC4, MC5, edge case 21. A mirror is made, made again after
-// another client deleted it, and replaced when the content changes.
+// TestReconcile: MC1, MC4, MC5, edge case 21. A mirror pod is created, created again
+// after another client deletes it, and replaced when the content changes.
 func TestReconcile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := start(t, newNode())
@@ -146,7 +146,7 @@ func TestReconcile(t *testing.T) {
 }
 
 // TestNodeComesLate: MC1, MC6, section 2. Mirror pods wait for their node, and are made at
-// once when it is known; a node that is going gets none (edge case 23).
+// once when it is known; a node that is being deleted gets none (edge case 23).
 func TestNodeComesLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := start(t, nil)
@@ -168,7 +168,7 @@ func TestNodeComesLate(t *testing.T) {
 	})
 }
 
-// TestAPIFails: MC2, MC4. Errors of the API are tried again, and never anybody else's.
+// TestAPIFails: MC2, MC4. Failed calls of the API are retried, and foreign pods are never touched.
 func TestAPIFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := start(t, newNode())
@@ -182,7 +182,7 @@ func TestAPIFails(t *testing.T) {
 		x.api.Fail(nil)
 		<-time.After(retryMax)
 		pods := x.has(t, "up", "a ha")
-		// MC2: not there, or another one, is no error.
+		// MC2: a missing pod, or one with another UID, is no error.
 		if x.Delete(t.Context(), "default", "b", "") || x.Delete(t.Context(), "default", "a", "other") {
 			t.Error("deleted what was not meant")
 		}

@@ -22,9 +22,9 @@ import (
 
 // Times of mirror pods.
 const (
-	// nodePoll is the pause between two looks for a node that is waited for.
+	// nodePoll is the pause between two checks for a node that is not known yet.
 	nodePoll = 100 * time.Millisecond
-	// retryMin and retryMax bound the pause after the API refused.
+	// retryMin and retryMax bound the pause after a refusal by the API.
 	retryMin = time.Second
 	retryMax = 30 * time.Second
 	// callTimeout bounds one call of the client.
@@ -40,7 +40,7 @@ type Options struct {
 	Node NodeGetter
 	// Clock is the real clock if nil.
 	Clock clock.WithTicker
-	// Logger gets what the API refuses; it is silent if zero.
+	// Logger logs refusals by the API; it is silent if zero.
 	Logger logr.Logger
 }
 
@@ -52,7 +52,7 @@ type Reconciler struct {
 	kick    chan struct{}
 
 	mu sync.Mutex
-	// wanted are the static pods to be looked at, oldest wish first.
+	// wanted holds the static pods to look at; order has the oldest wish first.
 	wanted map[types.UID]*wish
 	order  []types.UID
 	// orphans are mirror pods that have to go.
@@ -60,7 +60,7 @@ type Reconciler struct {
 	calls   chan struct{} // one call of the client at a time
 }
 
-// wish is one static pod whose mirror is to be looked at.
+// wish is one static pod whose mirror needs a look.
 type wish struct {
 	static, mirror *v1.Pod
 	at             time.Time // not before; zero means now
@@ -69,7 +69,7 @@ type wish struct {
 	node bool
 }
 
-// New returns a reconciler, or what is wrong with the options.
+// New returns a reconciler, or an error about the options.
 func New(options Options) (*Reconciler, error) {
 	if options.Client != nil && options.Node == nil {
 		return nil, errors.New("mirror: a client needs Node: mirror pods are owned by their node")
@@ -80,7 +80,7 @@ func New(options Options) (*Reconciler, error) {
 	return &Reconciler{options: options, kick: make(chan struct{}, 1), wanted: map[types.UID]*wish{}, orphans: map[types.NamespacedName]struct{}{}, calls: make(chan struct{}, 1)}, nil
 }
 
-// Want says that a setup round of a static pod has found this mirror pod, nil if
+// Want reports the mirror pod that a setup round of a static pod has found, nil if
 // none (MC4). It returns at once. The pods are read-only.
 func (r *Reconciler) Want(static, mirror *v1.Pod) {
 	if r.options.Client == nil || mirror != nil && matches(static, mirror) {
@@ -99,7 +99,7 @@ func (r *Reconciler) Want(static, mirror *v1.Pod) {
 	r.wake()
 }
 
-// Forget drops what is wanted for a static pod, which has ended.
+// Forget drops the wish for a static pod, which has ended.
 func (r *Reconciler) Forget(uid types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -132,8 +132,8 @@ func (r *Reconciler) deleteOrphans(ctx context.Context) {
 	}
 }
 
-// NodeKnown says that the node may be known now: mirror pods that wait for it are looked
-// at at once (MC6). Without it that takes up to 100 ms.
+// NodeKnown reports that the node may be known now: the reconciler looks at once at the
+// mirror pods that wait for it (MC6). Without NodeKnown that takes up to 100 ms.
 func (r *Reconciler) NodeKnown() { r.wake() }
 
 func (r *Reconciler) wake() {
@@ -143,7 +143,7 @@ func (r *Reconciler) wake() {
 	}
 }
 
-// Run serves until ctx ends, and then returns nil. It is to be called once.
+// Run serves until ctx ends, and then returns nil. It may be called only once.
 func (r *Reconciler) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		r.deleteOrphans(ctx)
@@ -170,7 +170,7 @@ func (r *Reconciler) Run(ctx context.Context) error {
 
 // next returns a wish that is due, or the time of the next one, zero if there is none.
 func (r *Reconciler) next(now time.Time) (types.UID, *wish, time.Time) {
-	ready := r.nodeReady() // the caller's code, and no business of the lock's
+	ready := r.nodeReady() // the caller's code must run without the lock
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var at time.Time
@@ -196,7 +196,7 @@ func (r *Reconciler) nodeReady() bool {
 	return node != nil && node.UID != "" && node.DeletionTimestamp == nil
 }
 
-// done notes the result. A pod that was wanted again meanwhile is looked at again.
+// done records the result. A pod that was wanted again meanwhile gets another look.
 func (r *Reconciler) done(uid types.UID, tried *wish, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -220,8 +220,8 @@ func (r *Reconciler) done(uid types.UID, tried *wish, err error) {
 	}
 }
 
-// reconcile does what one mirror pod needs. Errors are for the log: they change
-// nothing about the static pod (MC4).
+// reconcile does what one mirror pod needs. Its errors go to the log: they do not
+// affect the static pod (MC4).
 func (r *Reconciler) reconcile(ctx context.Context, w *wish) error {
 	node := r.options.Node()
 	s := decide(w.static, w.mirror, node)
@@ -239,7 +239,7 @@ func (r *Reconciler) reconcile(ctx context.Context, w *wish) error {
 	return r.create(ctx, w.static, node)
 }
 
-// create makes a mirror pod; one that is there with the same hash will do (MC1).
+// create makes a mirror pod; an existing one with the same hash will do (MC1).
 func (r *Reconciler) create(ctx context.Context, static *v1.Pod, node *v1.Node) error {
 	pod, err := Of(static, node)
 	if err != nil {
@@ -259,7 +259,7 @@ func (r *Reconciler) create(ctx context.Context, static *v1.Pod, node *v1.Node) 
 		case there.Annotations[podinfo.AnnotationMirror] == "":
 			return fmt.Errorf("%w, and is no mirror pod", ErrExists)
 		}
-		// One of an earlier content: it goes, and this one comes next time.
+		// It has earlier content: it goes now, and the next try creates the new one.
 		err = r.options.Client.Delete(ctx, there.Namespace, there.Name, there.UID)
 		return errors.Join(errStale, err)
 	})
@@ -267,9 +267,9 @@ func (r *Reconciler) create(ctx context.Context, static *v1.Pod, node *v1.Node) 
 
 var errStale = errors.New("a mirror pod of an earlier content was in the way")
 
-// Delete removes the mirror pod of a full name; if uid is not empty only that one
-// (MC2). It reports whether it did: one that is not there, or is another one, is
-// fine, and other errors of the API are logged. Housekeeping calls it for orphaned
+// Delete removes the mirror pod of a full name; if uid is not empty, only the one with
+// that UID (MC2). It reports whether it did. A missing pod or one with another UID is
+// fine; other errors of the API are logged. The reconciler also calls it for orphaned
 // mirror pods (MC7). Without a client it does nothing (MC3).
 func (r *Reconciler) Delete(ctx context.Context, namespace, name string, uid types.UID) bool {
 	if r.options.Client == nil {
@@ -282,7 +282,7 @@ func (r *Reconciler) Delete(ctx context.Context, namespace, name string, uid typ
 	return deleted
 }
 
-// remove is Delete with its error.
+// remove is Delete, but returns the error.
 func (r *Reconciler) remove(ctx context.Context, namespace, name string, uid types.UID) (bool, error) {
 	err := r.call(ctx, func(ctx context.Context) error { return r.options.Client.Delete(ctx, namespace, name, uid) })
 	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrPrecondition) {
@@ -291,7 +291,7 @@ func (r *Reconciler) remove(ctx context.Context, namespace, name string, uid typ
 	return err == nil, err
 }
 
-// call makes one call of the client at a time, for a limited time.
+// call makes one call of the client at a time, with a time limit.
 func (r *Reconciler) call(ctx context.Context, f func(context.Context) error) error {
 	select {
 	case r.calls <- struct{}{}:

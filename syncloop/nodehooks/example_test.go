@@ -10,8 +10,8 @@ import (
 	"github.com/podwright/podwright/syncloop/nodehooks"
 )
 
-// An agent gives its hooks to the engine, as Config.NodeHooks. Here they are called by
-// hand, as the engine would for a node that is ready.
+// An agent gives its hooks to the engine, as Config.NodeHooks. This example calls them
+// directly, as the engine would for a node that is ready.
 func ExampleHooks() {
 	hooks := nodehooks.Hooks{
 		Register: func(context.Context) error {

@@ -8,46 +8,46 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// ErrNodeGone, wrapped in the error of PublishStatus: the node is not registered any more,
-// because it was deleted where it was registered. The engine calls Register again, and then
-// PublishStatus.
+// ErrNodeGone, wrapped in the error of PublishStatus, says that the node is not registered any
+// more, because it was deleted where it was registered. The engine calls Register again, and
+// then PublishStatus.
 var ErrNodeGone = errors.New("the node is not registered any more")
 
-// Hooks are what an agent does for its node as a whole (spec/syncloop.md 16). Each is
+// Hooks are the actions of an agent for its node as a whole (spec/syncloop.md 16). Each is
 // optional; the zero value does nothing. The engine calls them on its own goroutines
-// with a context that ends with Run, and they should return soon after it. A hook that
-// panics has failed with an error; neither stops the engine, except for Initialise.
+// with a context that ends with Run, and they should return soon after it ends. A panic
+// counts as an error; neither stops the engine, except in Initialise.
 type Hooks struct {
 	// Initialise runs once, before anything else of Run. Its error ends Run.
 	Initialise func(ctx context.Context) error
-	// RuntimeReady runs once, when the runtime is well for the first time: the place
-	// to start what needs one. An error is logged.
+	// RuntimeReady runs once, when the runtime is healthy for the first time: use it to
+	// start anything that needs one. An error is logged.
 	RuntimeReady func(ctx context.Context) error
 	// Register makes the node known. It is repeated after 100 ms, doubling up to 7 s,
 	// until it returns nil; never concurrently, and not again after that unless PublishStatus
 	// reports [ErrNodeGone].
 	Register func(ctx context.Context) error
-	// PublishStatus tells others how the node is, once it is registered: as soon as it
-	// is Ready, and then, looking every 10 s (up to 4 % later), if anything but the
-	// heartbeat changed, and every 5 min anyway. A failed call is repeated at once, up to
-	// 5 attempts in all, unless the error is [ErrNodeGone]. See [Status] for what attempts
-	// mean.
+	// PublishStatus publishes the status of the node, once it is registered: as soon as it
+	// is Ready, then whenever a check every 10 s (up to 4 % later) finds that anything but
+	// the heartbeat changed, and every 5 min anyway. A failed call is repeated at once, up
+	// to 5 attempts in all, unless the error is [ErrNodeGone]. See [Status] for the meaning
+	// of attempts.
 	PublishStatus func(ctx context.Context, s Status) error
-	// RenewLease shows others that the node lives, once it is registered: at once and
-	// then every [LeasePeriod], for a lease of the given duration ([LeaseDuration]).
+	// RenewLease shows that the node is alive, once it is registered: at once and then
+	// every [LeasePeriod], for a lease of the given duration ([LeaseDuration]).
 	RenewLease func(ctx context.Context, duration time.Duration) error
 
-	// Changed has PublishStatus called soon, for what the engine cannot see: other
-	// addresses, images or devices, or a node that is gone. Give it room for one and send
-	// without waiting, so that many changes become one call. Nil: no such change is heard of.
+	// Changed makes the engine call PublishStatus soon, for changes that the engine cannot
+	// see: other addresses, images or devices, or a node that is gone. Give it room for one
+	// value and send without waiting, so that many changes become one call. Optional.
 	Changed <-chan struct{}
 
-	// Rand returns a number in [0, 1) for the jitter of PublishStatus. It is called from
-	// one goroutine. Nil: a source of its own, with a random seed.
+	// Rand returns a number in [0, 1) for the jitter of PublishStatus. One goroutine calls
+	// it. If nil, the engine has its own source with a random seed.
 	Rand func() float64
 }
 
-// Status is how the node is.
+// Status is the status of the node.
 type Status struct {
 	// Conditions are MemoryPressure, DiskPressure and PIDPressure, if the engine watches
 	// the node's resources, and last Ready. LastTransitionTime is filled in.

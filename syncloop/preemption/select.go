@@ -11,7 +11,7 @@ import (
 	"github.com/podwright/podwright/internal/podinfo"
 )
 
-// Node is what pods may have together.
+// Node is the capacity that all pods share.
 type Node struct {
 	// Allocatable limits the resources it names.
 	Allocatable v1.ResourceList
@@ -28,15 +28,15 @@ type Pod struct {
 	Critical bool
 }
 
-// amounts are resources in a common, comparable form; what is short is positive.
+// amounts are quantities by resource, the places of pods included; a positive one is missing.
 type amounts map[v1.ResourceName]resource.Quantity
 
-// Select returns the pods that have to go so that the critical pod fits: none if it
-// does already. A pod may go if it is not critical or if its priority is lower. The
+// Select returns the pods that have to go so that the critical pod fits; none if it
+// fits already. A pod may go if it is not critical or if its priority is lower. The
 // choice has as few Guaranteed pods as possible, then as few Burstable, then as few
 // BestEffort ones; among equals it prefers the lowest priority. The order of
-// active does not matter. Nothing is changed. An error says that the node has too little room
-// even without every pod that may go, and what is missing.
+// active does not matter. Select changes nothing. An error says that the node has too little
+// room even without every pod that may go, and what is missing.
 func Select(pod *v1.Pod, active []Pod, node Node) ([]*v1.Pod, error) {
 	short := missing(pod, active, node)
 	if len(short) == 0 {
@@ -53,7 +53,7 @@ func Select(pod *v1.Pod, active []Pod, node Node) ([]*v1.Pod, error) {
 	}
 	var chosen []Pod
 	for i := range levels {
-		// What the levels after this one, and the pods chosen before, cannot give.
+		// rest is what the later levels and the pods already chosen cannot give.
 		rest := without(short, append(slices.Concat(levels[i+1:]...), chosen...))
 		chosen = append(chosen, fewest(rest, levels[i])...)
 	}
@@ -65,7 +65,7 @@ func Select(pod *v1.Pod, active []Pod, node Node) ([]*v1.Pod, error) {
 	return out, nil
 }
 
-// missing is what the node has too little of.
+// missing returns what the node has too little of.
 func missing(pod *v1.Pod, active []Pod, node Node) amounts {
 	used, wanted := amounts{}, requests(pod)
 	for name, q := range wanted {
@@ -95,14 +95,14 @@ func missing(pod *v1.Pod, active []Pod, node Node) amounts {
 	return used.short()
 }
 
-// requests is what a pod takes, its place among the pods included.
+// requests returns what a pod takes, including its place among the pods.
 func requests(pod *v1.Pod) v1.ResourceList {
 	out := podinfo.Requests(pod)
 	out[v1.ResourcePods] = resource.MustParse("1")
 	return out
 }
 
-// without is what is still missing when pods have gone.
+// without returns what is still missing when pods have gone.
 func without(short amounts, pods []Pod) amounts {
 	left := short.clone()
 	for _, p := range pods {
@@ -115,8 +115,8 @@ func without(short amounts, pods []Pod) amounts {
 	return left.short()
 }
 
-// fewest picks pods until nothing is missing: the one that leaves the least first, in
-// parts of what was asked for; then the one of lowest priority.
+// fewest picks pods until nothing is missing. Each time it picks the pod that leaves the
+// smallest shares missing; among equals, the one of lowest priority.
 func fewest(short amounts, pods []Pod) []Pod {
 	var out []Pod
 	pods = slices.Clone(pods)
@@ -135,7 +135,7 @@ func fewest(short amounts, pods []Pod) []Pod {
 	return out
 }
 
-// distance is how much is missing after a pod has gone: a sum of shares.
+// distance is how much is missing after a pod has gone, as a sum of shares.
 func distance(short amounts, p Pod) float64 {
 	sum := 0.0
 	gives := requests(p.Pod)
@@ -199,7 +199,7 @@ func (a amounts) clone() amounts {
 	return out
 }
 
-// short keeps what is positive.
+// short keeps the positive amounts.
 func (a amounts) short() amounts {
 	for name, q := range a {
 		if q.Sign() <= 0 {

@@ -15,7 +15,7 @@ import (
 	"github.com/podwright/podwright/syncloop/preemption"
 )
 
-// pod wants CPU and memory, and "" for none.
+// pod returns a pod that requests CPU and memory; "" means none.
 func pod(name, cpu, memory string, priority int32) *v1.Pod {
 	list := v1.ResourceList{}
 	for resourceName, text := range map[v1.ResourceName]string{v1.ResourceCPU: cpu, v1.ResourceMemory: memory} {
@@ -102,7 +102,7 @@ func names(pods []*v1.Pod) string {
 	return strings.Join(out, " ")
 }
 
-// TestSelectIsMinimal: whatever is chosen makes room, and no pod of it is dispensable.
+// TestSelectIsMinimal: the chosen pods make room, and none of them is dispensable.
 func TestSelectIsMinimal(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	chosen := 0

@@ -5,8 +5,8 @@
 //	groups                           batch of priority 1000000:    then these, at most 30 s
 //	                                 batch of priority 2000000000: and these last
 //
-// The caller stops the pods, with the status that [Amend] makes, and tells in a [Report]
-// how they ended.
+// The caller stops the pods, with the status that [Amend] makes, and describes in a
+// [Report] how they ended.
 //
 // Rules are those of docs/spec/syncloop.md 16.
 package shutdown

@@ -11,7 +11,7 @@ import (
 	"github.com/podwright/podwright/syncloop/shutdown"
 )
 
-// Ordinary pods stop first, what the node needs stops last.
+// Ordinary pods stop first; pods that the node needs stop last.
 func ExamplePlan_Batches() {
 	plan := shutdown.Plan{Groups: []shutdown.Group{
 		{Priority: 2_000_000_000, Time: 10 * time.Second},

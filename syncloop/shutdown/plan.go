@@ -19,7 +19,7 @@ const (
 // Group is the pods from one priority up to that of the next group.
 type Group struct {
 	Priority int32
-	// Time is what they have together, in whole seconds, rounded down.
+	// Time is what its pods have together, rounded down to whole seconds.
 	Time time.Duration
 }
 
@@ -97,7 +97,7 @@ func (g Group) Grace(pod *v1.Pod) int64 {
 	return seconds
 }
 
-// Ended reports whether a pod ended for no other reason than that its node stopped.
+// Ended reports whether a pod ended only because its node stopped.
 func Ended(s *v1.PodStatus) bool {
 	return s.Phase == v1.PodFailed && s.Reason == Reason && s.Message == Message
 }

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Report is what a shutdown of the node did. It encodes as JSON.
+// Report describes a shutdown of the node. It encodes as JSON.
 type Report struct {
 	Began time.Time `json:"began"`
 	// Ended is zero while pods are being stopped, and if the shutdown was cancelled.
@@ -16,17 +16,17 @@ type Report struct {
 	Pods []PodReport `json:"pods,omitempty"`
 }
 
-// PodReport is how one pod ended.
+// PodReport says how one pod ended.
 type PodReport struct {
 	UID       types.UID `json:"uid"`
 	Namespace string    `json:"namespace"`
 	Name      string    `json:"name"`
-	// Group is the priority of its group, Grace what it had, in seconds.
+	// Group is the priority of its group, Grace the time it had in seconds.
 	Group int32 `json:"group"`
 	Grace int64 `json:"grace"`
 	// Phase it ended in.
 	Phase v1.PodPhase `json:"phase,omitempty"`
-	// Stopped: no container of it runs. Released: nor is a volume mounted.
+	// Stopped: no container of it runs. Released: no volume of it is mounted either.
 	// Acknowledged: every sink has its final status.
 	Stopped      bool `json:"stopped"`
 	Released     bool `json:"released"`

@@ -13,10 +13,10 @@ import (
 // defaultPeriod is the time between polls.
 const defaultPeriod = 20 * time.Second
 
-// defaultMost is how many pods a list, and how many files a folder may have (SRC6).
+// defaultMost is the default limit of the pods in a list and of the files in a folder (SRC6).
 const defaultMost = 1000
 
-// ErrTooMany: the list has more pods, or the folder more files, than its source takes (SRC6).
+// ErrTooMany: the list has more pods, or the folder more files, than the source accepts (SRC6).
 var ErrTooMany = errors.New("too many")
 
 // setMost completes a limit: zero means the default, a negative number no limit.
@@ -27,7 +27,7 @@ func setMost(most *int) {
 	}
 }
 
-// basics are the options that all sources of manifests have a default for.
+// basics are the options with a default that all manifest sources have.
 type basics struct {
 	name   *string
 	period *time.Duration
@@ -35,8 +35,8 @@ type basics struct {
 	most   *int
 }
 
-// complete fills in the options that were left out, and makes what all sources of
-// manifests work with; it returns everything that is wrong with them.
+// complete fills in the options that were left out, and makes the decoder and the
+// metrics that every manifest source needs. It returns all problems.
 func (b basics) complete(defaultName, node string, references bool, meter metric.Meter) (*decoder, *fileMetrics, []error) {
 	var problems []error
 	if *b.period < 0 {

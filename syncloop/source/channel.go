@@ -23,19 +23,19 @@ var ErrClosed = errors.New("the source is closed")
 
 // ChannelOptions configures a [Channel]. The zero value is ready to use.
 type ChannelOptions struct {
-	// Name of the source. Default "channel". It also says which life its pods have. Called
-	// [syncloop.SourceAPI] they have that of an API server's pods: one life per UID, so a pod that
-	// ended, was evicted or was removed stays ended, and a removal is a deletionTimestamp, then
-	// leaving the pod out. With any other name they are static: leaving a pod out stops and removes it, and one
-	// that is given again, or was evicted, begins a new life under the same UID.
+	// Name of the source. Default "channel". It also determines the lifecycle of its pods. Under the
+	// name [syncloop.SourceAPI] they live like an API server's pods, one life per UID: a pod that
+	// ended, was evicted or was removed stays ended, and to remove a pod the program first sets its
+	// deletionTimestamp and later leaves it out. Under any other name they are static: leaving a pod
+	// out stops and removes it, and one that is given again, or was evicted, begins a new life under the same UID.
 	Name string
 	// NodeName becomes the pods' spec.nodeName and part of generated UIDs.
 	NodeName string
-	// MaxPods is how many pods the source may have (SRC6). Pods beyond are refused with an
-	// [ErrTooMany]; pods of the source that are replaced never are. Default 1,000; a negative
+	// MaxPods limits how many pods the source may have (SRC6). Further pods are refused with an
+	// [ErrTooMany]; replacing a pod of the source is always possible. Default 1,000; a negative
 	// number means no limit.
 	MaxPods int
-	// Clock is the source's time. Nil means the real clock.
+	// Clock tells the source the time. Nil means the real clock.
 	Clock clock.PassiveClock
 }
 
@@ -45,8 +45,8 @@ type ChannelOptions struct {
 //
 // Make one with [NewChannel]; methods are safe for concurrent use. Set, Apply
 // and Close wait until the loop runs the source and has accepted the change
-// (P1), or until their context ends, in which case nothing was changed. Once the loop
-// has ended they return [ErrClosed] at once (IN9).
+// (P1), or until their context ends; then nothing has changed. Once the loop has
+// ended they return [ErrClosed] at once (IN9).
 type Channel struct {
 	options  ChannelOptions
 	requests chan request
@@ -54,23 +54,23 @@ type Channel struct {
 	closed chan struct{}
 
 	mu sync.Mutex
-	// ended is closed when Run ends with its context, and made again by the next Run.
+	// Run closes ended when its context ends; the next Run makes a new one.
 	ended  chan struct{}
 	health syncloop.SourceHealth
 
-	// pods is the set as accepted, in the order it was given. It belongs to
-	// the holder of the run token.
+	// pods is the accepted set, in the order given. The holder of the run
+	// token owns it.
 	run  chan struct{}
 	pods []*v1.Pod
-	// set: pods were accepted, perhaps none.
+	// set: a set was accepted, perhaps an empty one.
 	set bool
 }
 
-// request asks Run for a change; done gets its outcome.
+// request asks Run for a change; done receives the outcome.
 type request struct {
 	ctx    context.Context
 	change func(pods []*v1.Pod) []*v1.Pod
-	// refused are the errors of pods that the change leaves out.
+	// refused holds the errors of the pods that the change leaves out.
 	refused []error
 	last    bool
 	quiet   bool
@@ -102,11 +102,11 @@ func (c *Channel) Name() string { return c.options.Name }
 // Precedence returns syncloop.PrecedenceInProcess.
 func (c *Channel) Precedence() syncloop.Precedence { return syncloop.PrecedenceInProcess }
 
-// Set replaces all pods of the source. The pods stay the caller's. Pods that are
-// not valid are left out, a version of them that was accepted before stays, and
-// the error joins one [PodError] for each; the valid ones are taken over (SI9). Pods beyond
-// MaxPods count as not valid, the last given first; if the source was not set before, all are
-// refused and it stays so: which of them run already is not known (SRC6).
+// Set replaces all pods of the source. The pods still belong to the caller. Set takes
+// the valid pods and leaves the invalid ones out (SI9): a version of an invalid pod that
+// was accepted before stays, and the error joins one [PodError] for each. Pods beyond
+// MaxPods, counted from the last one given, are invalid too. If the source was not set
+// before, Set then refuses all pods and the source stays unset, because it cannot know which run already (SRC6).
 func (c *Channel) Set(ctx context.Context, pods []*v1.Pod) error {
 	good, bad, refused := c.check(pods)
 	given := keysOf(good)
@@ -122,8 +122,8 @@ func (c *Channel) Set(ctx context.Context, pods []*v1.Pod) error {
 }
 
 // Apply adds pods, replaces those of the same UID or the same name, and removes
-// the given UIDs; removing an unknown UID is no error. Invalid pods are treated
-// as in Set.
+// the given UIDs; removing an unknown UID is not an error. It treats invalid pods
+// as Set does.
 func (c *Channel) Apply(ctx context.Context, upsert []*v1.Pod, remove ...types.UID) error {
 	good, _, refused := c.check(upsert)
 	replaced := keysOf(good)
@@ -136,13 +136,13 @@ func (c *Channel) Apply(ctx context.Context, upsert []*v1.Pod, remove ...types.U
 }
 
 // Close ends the source; its Run returns nil. The pods stay desired unless
-// removeAll is true (P3), also those that an engine remembers of a source that was not
-// set since its start (IN9). A second Close returns ErrClosed.
+// removeAll is true (P3). This includes the pods that an engine remembers of a source
+// that was not set since the engine's start (IN9). A second Close returns ErrClosed.
 func (c *Channel) Close(ctx context.Context, removeAll bool) error {
 	return c.do(ctx, request{last: true, quiet: !removeAll, change: func([]*v1.Pod) []*v1.Pod { return nil }})
 }
 
-// do has Run make a change.
+// do passes a change to Run and waits for the outcome.
 func (c *Channel) do(ctx context.Context, r request) error {
 	r.ctx, r.done = ctx, make(chan error, 1)
 	c.mu.Lock()
@@ -187,7 +187,7 @@ func (c *Channel) Run(ctx context.Context, deliver func(ctx context.Context, pod
 	}
 }
 
-// begin has callers wait for Run again.
+// begin makes callers wait for Run again.
 func (c *Channel) begin() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -230,8 +230,8 @@ func (c *Channel) serve(ctx context.Context, r request, deliver func(context.Con
 	return errors.Join(r.refused...)
 }
 
-// limit leaves out the pods beyond MaxPods: those that the source does not have yet, the last
-// first (SRC6).
+// limit leaves out pods beyond MaxPods. It drops only pods that the source does not have yet,
+// from the last one on (SRC6).
 func (c *Channel) limit(next []*v1.Pod) (kept []*v1.Pod, refused []error) {
 	if len(next) <= c.options.MaxPods {
 		return next, nil
@@ -262,7 +262,7 @@ func (c *Channel) Health() syncloop.SourceHealth {
 	return c.health
 }
 
-// check completes copies of pods and tells the valid from the others.
+// check completes copies of the pods and separates the valid from the invalid ones.
 func (c *Channel) check(pods []*v1.Pod) (good []*v1.Pod, bad keys, refused []error) {
 	taken, bad := newKeys(), newKeys()
 	for _, given := range pods {
@@ -320,7 +320,7 @@ func (c *Channel) complete(pod *v1.Pod) error {
 	return nil
 }
 
-// keys are the UIDs and names of some pods. A node has room for one pod of each.
+// keys holds the UIDs and names of some pods. A node runs one pod per UID and per name.
 type keys struct {
 	uids  map[types.UID]bool
 	names map[types.NamespacedName]bool
@@ -349,7 +349,7 @@ func (k keys) has(p *v1.Pod) bool {
 
 // PodError says why one pod was refused.
 type PodError struct {
-	// Namespace, Name and UID as given; the namespace completed.
+	// Namespace, Name and UID are as given, but the namespace is completed.
 	Namespace, Name string
 	UID             types.UID
 	// Err lists every reason.

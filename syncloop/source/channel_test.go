@@ -15,7 +15,7 @@ import (
 	"github.com/podwright/podwright/syncloop"
 )
 
-// inProcess is a channel source whose deliveries are recorded, in a bubble.
+// inProcess is a channel source in a bubble that records its deliveries.
 type inProcess struct {
 	*Channel
 	sets  [][]string
@@ -182,8 +182,8 @@ func TestChannelGivesUp(t *testing.T) {
 	})
 }
 
-// TestEndedRunRefusesAtOnce: IN9. Once Run has ended with its context no request is
-// served: each call returns ErrClosed at once, those that wait included. A later Run
+// TestEndedRunRefusesAtOnce: IN9. Once Run has ended with its context, it serves no
+// request: each call returns ErrClosed at once, including those that wait. A later Run
 // serves again.
 func TestEndedRunRefusesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -263,8 +263,8 @@ func TestChannelInALoop(t *testing.T) {
 	})
 }
 
-// FuzzDecode: whatever a manifest holds, it neither panics nor yields a pod whose
-// names could leave a folder.
+// FuzzDecode: no manifest makes the decoder panic or yields a pod whose names could
+// leave a folder.
 func FuzzDecode(f *testing.F) {
 	f.Add(manifestOf("web", "app:1"))
 	f.Add("apiVersion: v1\nkind: Pod\nmetadata:\n  name: x\n  uid: ../x\nspec:\n  volumes: [{name: ..}]\n")

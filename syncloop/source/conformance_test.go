@@ -37,13 +37,13 @@ func TestChannelConforms(t *testing.T) {
 	})
 }
 
-// The folder is a link. It breaks by becoming one that leads nowhere but to itself.
+// The folder is a link. The test breaks it by making it a link to itself.
 func TestFileConforms(t *testing.T) {
 	conforms(t, func(t *testing.T) sourcetest.Subject {
 		target := t.TempDir()
 		dir := filepath.Join(t.TempDir(), "manifests")
 		point := func(to string) error {
-			return errors.Join(os.Symlink(to, dir+".new"), os.Rename(dir+".new", dir)) // at once
+			return errors.Join(os.Symlink(to, dir+".new"), os.Rename(dir+".new", dir)) // atomic
 		}
 		if err := point(target); err != nil {
 			t.Fatal(err)
@@ -90,7 +90,7 @@ func TestFileConforms(t *testing.T) {
 	})
 }
 
-// server answers with a list of pods, in memory.
+// server is an in-memory server that answers with a list of pods.
 type server struct {
 	mu     sync.Mutex
 	list   v1.PodList

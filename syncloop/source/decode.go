@@ -22,12 +22,12 @@ import (
 	"github.com/podwright/podwright/internal/podinfo"
 )
 
-// decoder turns manifests into pods. It keeps nothing between calls.
+// decoder turns manifests into pods. It keeps no manifest between calls.
 type decoder struct {
 	serializer apiruntime.Decoder
 	node       string
-	// references allows references to objects of the API server, objects those to config
-	// maps and secrets.
+	// references allows references to all objects of the API server, objects only those to
+	// config maps and secrets.
 	references bool
 	objects    atomic.Bool
 	// remote: the manifests do not come from a file (D6).
@@ -44,17 +44,17 @@ func newDecoder(node string, references bool) (*decoder, error) {
 		return nil, errors.Join(problems...)
 	}
 	scheme := apiruntime.NewScheme()
-	scheme.AddKnownTypes(v1.SchemeGroupVersion, &v1.Pod{}) // nothing else is worth decoding (D10)
+	scheme.AddKnownTypes(v1.SchemeGroupVersion, &v1.Pod{}) // no other kind needs decoding (D10)
 	return &decoder{
 		serializer: json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme, scheme, json.SerializerOptions{Strict: true}),
 		node:       node, references: references,
 	}, nil
 }
 
-// decode returns the pod of a manifest, completed and checked. origin is what
-// tells equal manifests apart: "file:" and the path, or "url:" and the URL. With a pod and an error the
-// error is a warning. A panic of the libraries below is an error of this manifest,
-// not the end of the source (SI9).
+// decode returns the pod of a manifest, completed and checked. origin tells equal
+// manifests apart: "file:" and the path, or "url:" and the URL. An error that comes
+// with a pod is a warning. A panic in a library becomes an error of this manifest
+// and does not end the source (SI9).
 func (d *decoder) decode(data []byte, origin string) (decoded *v1.Pod, err error) {
 	defer recoverDecoding(&decoded, &err)
 	document, err := parseOnly(data)
@@ -64,7 +64,7 @@ func (d *decoder) decode(data []byte, origin string) (decoded *v1.Pod, err error
 	return d.decodeDocument(document, origin)
 }
 
-// recoverDecoding makes a panic an error of the manifest.
+// recoverDecoding turns a panic into an error of the manifest.
 func recoverDecoding[T any](decoded *T, err *error) {
 	if p := recover(); p != nil {
 		*decoded, *err = *new(T), fmt.Errorf("%w: decoding it panicked: %v", ErrMalformed, p)
@@ -86,7 +86,7 @@ func parseOnly(data []byte) (document, error) {
 	return document{}, fmt.Errorf("%w: %w", ErrMalformed, err)
 }
 
-// decodeDocument is decode of a parsed document.
+// decodeDocument is decode for a parsed document.
 func (d *decoder) decodeDocument(document document, origin string) (*v1.Pod, error) {
 	text, err := toJSON(document.content)
 	if err != nil {
@@ -117,8 +117,8 @@ func (d *decoder) decodeDocument(document document, origin string) (*v1.Pod, err
 	return pod, warning
 }
 
-// isOtherKind reports whether a manifest says clearly that it is no pod. Something that is
-// nearly called a pod may be a misspelt one, which is unreadable.
+// isOtherKind reports whether a manifest clearly says that it is not a pod. A kind close to
+// "Pod" may be a misspelling; that manifest counts as unreadable.
 func isOtherKind(kind *schema.GroupVersionKind) bool {
 	if kind == nil || kind.Version == "" {
 		return false
@@ -152,7 +152,7 @@ func (d *decoder) complete(pod *v1.Pod, content any, origin string) error {
 			Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoExecute,
 		})
 	}
-	// What only an API server or a runtime says is not the manifest's to say.
+	// Only an API server or a runtime sets these fields, never a manifest.
 	pod.Status = v1.PodStatus{}
 	pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = nil, nil
 	Default(pod)
@@ -210,8 +210,8 @@ func empty(document []byte) bool {
 	return true
 }
 
-// generatedUID is the MD5 sum of a manifest's canonical form and the parts, as 32 hexadecimal
-// digits. The sum tells contents apart; it protects nothing.
+// generatedUID returns the MD5 sum of a manifest's canonical form and the parts, as 32 hexadecimal
+// digits. The sum distinguishes contents; it is no security measure.
 func generatedUID(content any, parts ...string) (types.UID, error) {
 	sum := md5.New()
 	if err := writeCanonical(sum, content); err != nil {

@@ -7,8 +7,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Default fills in pod what the API server would for the fields this module
-// uses. It changes pod in place; fields that are set stay.
+// Default fills in the fields that this module uses as the API server would. It
+// changes pod in place and keeps the fields that are set.
 func Default(pod *v1.Pod) {
 	setDefault(&pod.Namespace, v1.NamespaceDefault) // D3
 	setDefault(&pod.Status.Phase, v1.PodPending)    // D7
@@ -29,7 +29,7 @@ func Default(pod *v1.Pod) {
 	})
 }
 
-// Lists of containers, by the names of their fields.
+// The names of the fields with lists of containers.
 const (
 	fieldContainers = "containers"
 	fieldInit       = "initContainers"
@@ -145,11 +145,11 @@ func defaultVolume(v *v1.VolumeSource) {
 	}
 }
 
-// pullPolicy is the policy for an image that names none: Always if its tag is
-// latest, or if it has neither tag nor digest (spec/runtime.md 9.1).
+// pullPolicy returns the default policy for an image: Always if its tag is latest,
+// or if it has neither tag nor digest (spec/runtime.md 9.1).
 func pullPolicy(image string) v1.PullPolicy {
 	name, _, digest := strings.Cut(image, "@")
-	name = name[strings.LastIndexByte(name, '/')+1:] // a colon before is a port
+	name = name[strings.LastIndexByte(name, '/')+1:] // a colon before it is a port
 	_, tag, tagged := strings.Cut(name, ":")
 	if tag == "latest" || !tagged && !digest {
 		return v1.PullAlways

@@ -30,8 +30,8 @@ func TestPullPolicy(t *testing.T) { // spec/runtime.md 9.1
 	}
 }
 
-// TestDefault compares what is set for a pod that says as little as possible about
-// everything this module uses.
+// TestDefault compares the defaults of a pod that has every field this module uses
+// and sets as little as possible.
 func TestDefault(t *testing.T) {
 	probe := func() *v1.Probe {
 		return &v1.Probe{ProbeHandler: v1.ProbeHandler{HTTPGet: &v1.HTTPGetAction{Port: intstr.FromInt32(80)}}}

@@ -10,22 +10,22 @@ import (
 )
 
 // maxMarks is how many lines, commas, brackets and dashes one YAML document may have. The parser
-// needs some hundred bytes for each value between them, so that their number, not the size,
-// decides what a document costs to read.
+// needs a few hundred bytes for each value between them, so their number, rather than the size,
+// determines how much memory it takes to read a document.
 const maxMarks = 1 << 20
 
-// document is a YAML or JSON document after parsing, as maps, lists and scalars.
+// document is a parsed YAML or JSON document: maps, lists and scalars.
 type document struct {
 	content any
 	// repeated names the keys that a mapping has twice; the last one counts.
 	repeated error
-	// size of the content in bytes, about, aliases replaced by what they stand for.
+	// size is the approximate size of the content in bytes, with aliases expanded.
 	size int64
 }
 
-// parse reads a document whose content has at most limit bytes, less those used by others before
-// it, with aliases replaced by what they stand for (SRC5). The parser shares what an alias repeats,
-// and gives up after 400,000 repeated values. What follows would copy each, so it is measured first.
+// parse reads a document. Its content, with aliases expanded, may have limit bytes minus those
+// that earlier documents used (SRC5). The parser shares the values that aliases repeat, and gives
+// up after 400,000 repeated values. Later steps copy each repetition, so parse measures them first.
 func parse(text []byte, used, limit int64) (document, error) {
 	if n := marks(text); n > maxMarks {
 		return document{}, fmt.Errorf("%w: it has more than %d lines, items and brackets", ErrTooLarge, maxMarks)
@@ -48,8 +48,8 @@ func parse(text []byte, used, limit int64) (document, error) {
 	return d, nil
 }
 
-// warning splits what a strict decoder says into what it objects to, with the keys that the
-// document repeats, and what keeps the document from being used.
+// warning splits the error of a strict decoder in two: its objections, together with the repeated
+// keys of the document, and the error that makes the document unusable.
 func (d document) warning(err error) (warning, fatal error) {
 	var objections []error
 	if d.repeated != nil {
@@ -64,8 +64,8 @@ func (d document) warning(err error) (warning, fatal error) {
 	return fmt.Errorf("%w: %w", ErrUnknownField, apiruntime.NewStrictDecodingError(objections)), err
 }
 
-// marks counts what ends or begins a value in YAML. Text in quotes counts too: this is an upper
-// bound that needs no parser.
+// marks counts the marks that begin or end a value in YAML. Quoted text counts too: the result is
+// an upper bound, and computing it needs no parser.
 func marks(text []byte) (n int) {
 	for _, mark := range []string{"\n", "\r", ",", "[", "{", "- ", "? "} {
 		n += bytes.Count(text, []byte(mark))
@@ -73,7 +73,7 @@ func marks(text []byte) (n int) {
 	return n
 }
 
-// fits reports whether a value needs at most the bytes that are left, and takes them. It stops
+// fits reports whether a value fits into the bytes that are left, and subtracts its size. It stops
 // at the first byte too many. A value without aliases never needs more bytes than its text.
 func fits(value any, left *int64) bool {
 	switch x := value.(type) {

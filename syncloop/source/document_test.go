@@ -21,7 +21,7 @@ func bomb() string {
 	return manifestOf("bomb", "app:1") + "    command: [&a \"" + strings.Repeat("x", 195<<10) + "\"" + strings.Repeat(", *a", 1000) + "]\n"
 }
 
-// laughs is a manifest whose annotations double, each by two aliases to the one before.
+// laughs is a manifest whose annotations double in size: each has two aliases to the one before.
 func laughs(open, between, closing string) string {
 	var b strings.Builder
 	b.WriteString(manifestOf("laughs", "app:1") + "x0: &x0 [lol]\n")
@@ -41,8 +41,8 @@ func allocated(f func()) int64 {
 	return int64(sample[0].Value.Uint64() - before)
 }
 
-// peak returns how many bytes more than before are alive while f runs, at most, as the garbage
-// collector finds that runs all the time.
+// peak returns the maximum of the additional bytes that are alive while f runs, as found by a
+// garbage collector that runs all the time.
 func peak(f func()) (most int64) {
 	defer debug.SetGCPercent(debug.SetGCPercent(5))
 	debug.FreeOSMemory()
@@ -64,7 +64,7 @@ func peak(f func()) (most int64) {
 	return most
 }
 
-// TestAliasesAreMeasured is SRC5: what aliases stand for counts, before anything is made of it.
+// TestAliasesAreMeasured is SRC5: expanded aliases count, and are counted before anything copies them.
 func TestAliasesAreMeasured(t *testing.T) {
 	for name, manifest := range map[string]string{
 		"a text repeated":     bomb(),
@@ -107,8 +107,8 @@ func TestFewAliases(t *testing.T) {
 	}
 }
 
-// TestObjectAliasesAddUp is OB3: all documents of a file have one limit, and the folder's total
-// counts what aliases stand for.
+// TestObjectAliasesAddUp is OB3: all documents of a file share one limit, and the folder's total
+// counts expanded aliases.
 func TestObjectAliasesAddUp(t *testing.T) {
 	one := func(i int) string {
 		return fmt.Sprintf("---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c%d}\ndata: {a: &a %s, b: *a, c: *a, d: *a, e: *a, f: *a, g: *a, h: *a, i: *a}\n",
@@ -131,7 +131,7 @@ func TestObjectAliasesAddUp(t *testing.T) {
 	}
 }
 
-// largePod is the manifest of a pod with n containers, as a tool writes it.
+// largePod returns the manifest of a pod with n containers, as a tool writes it.
 func largePod(n int) []byte {
 	var b strings.Builder
 	b.WriteString("apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\nspec:\n  containers:\n")
@@ -162,7 +162,7 @@ func largePod(n int) []byte {
 	return []byte(b.String())
 }
 
-// TestDecodingMemory bounds what is alive at once, in multiples of the manifest.
+// TestDecodingMemory bounds the bytes alive at once, in multiples of the manifest.
 func TestDecodingMemory(t *testing.T) {
 	manifest := largePod(800)
 	d, err := newDecoder("n1", false)
@@ -200,7 +200,7 @@ func BenchmarkDecode(b *testing.B) {
 	b.ReportMetric(float64(peak(func() { _, _ = d.decode(manifest, "file:/x") }))/float64(len(manifest)), "alive/size")
 }
 
-// oldCanonical is what generated UIDs were made of in the first release, by way of JSON.
+// oldCanonical returns the form from which the first release generated UIDs, which went through JSON.
 func oldCanonical(asJSON []byte) ([]byte, error) {
 	d := stdjson.NewDecoder(bytes.NewReader(asJSON))
 	d.UseNumber()
@@ -229,8 +229,8 @@ func withoutNull(value any) {
 	}
 }
 
-// FuzzDocument compares with the conversion that every Kubernetes tool uses: the same documents
-// are refused, and the others have the same content and generated UIDs (D1).
+// FuzzDocument compares with the conversion that every Kubernetes tool uses: both refuse the same
+// documents, and give the others the same content and generated UIDs (D1).
 func FuzzDocument(f *testing.F) {
 	f.Add([]byte("a: 1.50\nb: 1e3\nc: 0x1F\nd: 0777\ne: yes\nf: ~\ng: \"a\\u0001<&>\\u2028é\"\nh: [null, {i: null}]\nstatus: {x: 1}\n"))
 	f.Add([]byte("1: a\n1.5: b\ntrue: c\n.inf: d\n18446744073709551615: e\n"))
@@ -256,7 +256,7 @@ func FuzzDocument(f *testing.F) {
 			return
 		}
 		if keys, ok := parsed.content.(map[any]any); ok && len(keys) > 0 && ambiguous(parsed.content) {
-			return // which of 1 and "1" counts was left to chance
+			return // the old conversion picked 1 or "1" by accident
 		}
 		var a, b any
 		if err := errors.Join(stdjson.Unmarshal(got, &a), stdjson.Unmarshal(want, &b)); err != nil {
@@ -274,7 +274,7 @@ func FuzzDocument(f *testing.F) {
 	})
 }
 
-// ambiguous reports whether two keys of a mapping are one in JSON.
+// ambiguous reports whether two keys of a mapping are the same key in JSON.
 func ambiguous(value any) bool {
 	switch x := value.(type) {
 	case map[any]any:
@@ -296,7 +296,7 @@ func ambiguous(value any) bool {
 	return false
 }
 
-// TestAnnotationsHaveALimit: as for an API server, all annotations together.
+// TestAnnotationsHaveALimit: the limit is an API server's, for all annotations together.
 func TestAnnotationsHaveALimit(t *testing.T) {
 	for size, want := range map[int]int{maxAnnotations: 0, maxAnnotations + 1: 1} {
 		pod := valid(func(p *v1.Pod) {

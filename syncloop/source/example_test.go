@@ -55,8 +55,8 @@ func ExampleFile() {
 	// bad.yaml: invalid pod: spec.containers: Required value: a pod has at least one container
 }
 
-// Pods handed over by the program itself. Set returns once the loop has taken them
-// over.
+// The program hands over its own pods. Set returns once the loop has accepted
+// them.
 func ExampleChannel() {
 	pods := source.NewChannel(source.ChannelOptions{NodeName: "node-1"})
 	loop, err := syncloop.New(func(w syncloop.Work) {
@@ -111,8 +111,8 @@ func ExampleHTTP() {
 	// default web-node-1 Always
 }
 
-// A folder of config maps and secrets is what pods refer to on a node without an API server.
-// An engine gets it as Config.Pods.Objects, and keeps it up to date.
+// On a node without an API server, pods refer to config maps and secrets in a folder. An engine
+// gets it as Config.Pods.Objects, and keeps it up to date.
 func ExampleObjectDir() {
 	folder, err := os.MkdirTemp("", "objects") // closed to others
 	if err != nil {

@@ -24,21 +24,21 @@ import (
 var (
 	// ErrSkipped: not a regular file (folder, FIFO, device, socket); not read.
 	ErrSkipped = errors.New("not a regular file")
-	// ErrTooLarge: larger than [maxManifestSize], as a file or with its aliases replaced by what
-	// they stand for.
+	// ErrTooLarge: larger than [maxManifestSize], either the file itself or its content with
+	// aliases expanded.
 	ErrTooLarge = errors.New("manifest is too large")
-	// ErrMalformed: not one pod in YAML or JSON.
+	// ErrMalformed: not exactly one pod in YAML or JSON.
 	ErrMalformed = errors.New("not a pod manifest")
-	// ErrOtherKind: a readable manifest of something that is no pod, such as a
-	// Deployment.
+	// ErrOtherKind: a readable manifest of an object that is not a pod, such as
+	// a Deployment.
 	ErrOtherKind = errors.New("not a pod, but a manifest of another kind")
 	// ErrInvalid: a pod that could not run; the text lists every reason.
 	ErrInvalid = errors.New("invalid pod")
 	// ErrUnknownField: a field this version does not know, or a key given
 	// twice. The pod runs without it.
 	ErrUnknownField = errors.New("unknown or repeated field")
-	// ErrDuplicate: another manifest defines a pod of the same name and
-	// wins.
+	// ErrDuplicate: another manifest defines a pod of the same name, and that
+	// one wins.
 	ErrDuplicate = errors.New("another pod has the same name")
 )
 
@@ -53,24 +53,24 @@ type FileOptions struct {
 	Name string
 	// Period between polls. Default 20 s.
 	Period time.Duration
-	// PollOnly leaves out the file watch: changes are seen by the next poll.
+	// PollOnly turns off the file watch: the next poll sees a change.
 	PollOnly bool
-	// MaxFiles is how many files of a folder are read (SRC6): those that pods are known of, then
-	// those that were read before, then the first by name. The others are an [ErrTooMany] in
-	// [File.Problems]. Default 1,000; a negative number means no limit.
+	// MaxFiles limits how many files of a folder are read (SRC6): first those with known pods, then
+	// those that were read before, then the others by name. Files left out cause an [ErrTooMany]
+	// in [File.Problems]. Default 1,000; a negative number means no limit.
 	MaxFiles int
 	// ForgetBroken removes the pod of a manifest in a folder that can no longer
 	// be read, as the kubelet does. Default: it keeps its last good pod
 	// (F3). A single-file source always keeps it.
 	ForgetBroken bool
 	// AllowAPIReferences accepts pods that refer to objects of the API server
-	// (config maps, secrets, service accounts, claims). Default: refused, but for config
-	// maps and secrets in an engine with Config.Pods.Objects (D8).
+	// (config maps, secrets, service accounts, claims). Default: they are refused, except
+	// config maps and secrets in an engine with Config.Pods.Objects (D8).
 	AllowAPIReferences bool
 
 	// Recorder receives an event per new problem. Nil drops them.
 	Recorder syncloop.EventRecorder
-	// Clock is the source's time. Nil means the real clock.
+	// Clock tells the source the time. Nil means the real clock.
 	Clock clock.Clock
 	// Logger is silent by default.
 	Logger logr.Logger
@@ -78,15 +78,15 @@ type FileOptions struct {
 	Meter metric.Meter
 }
 
-// Problem is what is wrong with one manifest.
+// Problem says what is wrong with one manifest.
 type Problem struct {
 	// Path of the manifest, or of the folder if that cannot be read.
 	Path string
-	// Pod is the pod that runs from this manifest in spite of the problem (its
+	// Pod is the pod that runs from this manifest despite the problem (its
 	// last good version, or the version without the unknown field); nil if none
 	// does. Read-only.
 	Pod *v1.Pod
-	// Err says what is wrong; see ErrMalformed and its neighbours.
+	// Err says what is wrong; see ErrMalformed and the errors next to it.
 	Err error
 	// Since is when the problem, with the same text, was first seen.
 	Since time.Time
@@ -103,7 +103,7 @@ type File struct {
 	decoder *decoder
 	metrics *fileMetrics
 
-	// run is held by Run, and with it files.
+	// Run holds run, which guards files.
 	run   chan struct{}
 	files map[string]*manifest
 
@@ -114,19 +114,19 @@ type File struct {
 }
 
 // NewFile returns a source for the manifests in path: a folder, not searched
-// recursively, or one file. It need not exist yet; while it does not, the source
-// is empty. In a folder, names that begin with a dot or end with "~" are not
-// looked at. A change is seen at once by the watch, but a change behind a symbolic
-// link only by the next poll.
+// recursively, or one file. It need not exist yet; until it does, the source is
+// empty. In a folder, names that begin with a dot or end with "~" are ignored. The
+// watch sees most changes at once; only the next poll sees a change behind a
+// symbolic link.
 //
-// Pods are named and identified for nodeName (D1, D2, D4). A wrong argument or
-// option is an error that lists all problems; nothing is read yet.
+// Names and UIDs of the pods depend on nodeName (D1, D2, D4). The error lists all
+// wrong arguments and options. NewFile does not read anything yet.
 func NewFile(path, nodeName string, options FileOptions) (*File, error) {
 	var problems []error
 	if path == "" {
 		problems = append(problems, errors.New("no path"))
 	}
-	absolute, err := filepath.Abs(path) // cleans, too (F1)
+	absolute, err := filepath.Abs(path) // also cleans it (F1)
 	if err != nil {
 		problems = append(problems, fmt.Errorf("path: %w", err))
 	}
@@ -153,20 +153,20 @@ func (f *File) Precedence() syncloop.Precedence { return syncloop.PrecedenceFile
 // It implements syncloop.ObjectReferrer.
 func (f *File) AllowObjects() { f.decoder.objects.Store(true) }
 
-// Health says how reading the folder or file went lately. Problems of single
-// manifests in a folder are in [File.Problems] only.
+// Health reports how the latest reads of the folder or file went. Problems of
+// single manifests in a folder are only in [File.Problems].
 func (f *File) Health() syncloop.SourceHealth {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.health
 }
 
-// Undecided returns the first manifest, as of the newest complete scan, that cannot
-// be read and of which this process has never seen a good version: it may define a
-// pod that runs since before the process began. Nil when there is none, that is,
-// when each such manifest has been repaired or removed. A file that is no manifest at all
-// ([ErrSkipped]) does not count, nor does a readable manifest of another kind
-// ([ErrOtherKind]), nor, with FileOptions.ForgetBroken, a broken one. It implements
+// Undecided returns an error about the first manifest, as of the latest complete scan,
+// that cannot be read and never was good in this process. If there is none, but MaxFiles
+// leaves files out, it returns an [ErrTooMany]. Either may define a pod that has been
+// running since before the process started. Repairing or removing them makes it nil. Files
+// that are not manifests ([ErrSkipped]) do not count, nor do readable manifests of another kind
+// ([ErrOtherKind]) or, with FileOptions.ForgetBroken, broken ones. It implements
 // syncloop.Undecided.
 func (f *File) Undecided() error {
 	f.mu.Lock()
@@ -174,8 +174,8 @@ func (f *File) Undecided() error {
 	return f.undecided
 }
 
-// Problems returns what is wrong with single manifests, and with the folder
-// itself, now, sorted by path.
+// Problems returns the current problems of single manifests and of the folder
+// itself, sorted by path.
 func (f *File) Problems() []Problem {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -184,8 +184,8 @@ func (f *File) Problems() []Problem {
 	return problems
 }
 
-// publish makes the outcome of a scan visible: health, and the problems with
-// events for the new ones.
+// publish makes the outcome of a scan visible: the health, the problems, and
+// events for new problems.
 func (f *File) publish(ctx context.Context, now time.Time, rootErr error, found []Problem) {
 	f.mu.Lock()
 	if rootErr != nil {
@@ -193,7 +193,7 @@ func (f *File) publish(ctx context.Context, now time.Time, rootErr error, found 
 		found = append(found, Problem{Path: f.path, Err: rootErr, root: true})
 		for path, p := range f.problems {
 			if path != f.path {
-				found = append(found, p) // as far as known nothing has changed
+				found = append(found, p) // as far as is known, nothing has changed
 			}
 		}
 	} else {
@@ -229,7 +229,7 @@ func (f *File) publish(ctx context.Context, now time.Time, rootErr error, found 
 	}
 }
 
-// report logs a new problem and makes an event of it.
+// report logs a new problem and records an event for it.
 func (f *File) report(ctx context.Context, p Problem) {
 	reason := reasonOf(p.Err)
 	f.metrics.problem(ctx, reason)
@@ -257,7 +257,7 @@ func (f *File) report(ctx context.Context, p Problem) {
 	f.options.Recorder.Eventf(node, v1.EventTypeWarning, reason, format, p.Path, p.Err, fate)
 }
 
-// reasonOf is the reason of an event about err, in one word.
+// reasonOf returns the reason of an event about err.
 func reasonOf(err error) string {
 	switch {
 	case errors.Is(err, ErrUnknownField):

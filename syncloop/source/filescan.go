@@ -18,27 +18,27 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// trustAge is how long before it was read a file must have been changed last for
-// its time stamps to prove that it has not been changed since: file systems keep
-// times coarsely.
+// trustAge is how old the last change of a file must be when it is read, so that
+// its timestamps prove that it has not changed since: file systems store times
+// coarsely.
 const trustAge = 2 * time.Second
 
-// manifest is what is known of one file.
+// manifest holds what is known about one file.
 type manifest struct {
 	path string
-	// info is the file as it was read, nil to read it again in any case.
+	// info describes the file as it was read; nil means that the next scan reads it again.
 	info   os.FileInfo
 	readAt time.Time
 
 	pod *v1.Pod // last good pod, nil if there never was one
-	err error   // what is wrong with the newest content, or a warning
+	err error   // the problem of the newest content, or a warning
 	// changing: the file was written to while it was read.
 	changing bool
 }
 
-// scan reads what has changed and returns the full set. again means that a file
-// was being written and should be looked at soon. With an error the folder itself
-// could not be read, and nothing is known to have changed (SRC2).
+// scan reads the files that have changed and returns the full set. again means that a
+// file was being written and needs another look soon. An error means that the folder
+// itself could not be read, and no change is known (SRC2).
 func (f *File) scan(ctx context.Context) (set []*v1.Pod, again bool, err error) {
 	now := f.options.Clock.Now()
 	paths, single, err := f.list()
@@ -82,8 +82,8 @@ func (f *File) scan(ctx context.Context) (set []*v1.Pod, again bool, err error) 
 	return set, again, nil
 }
 
-// noFolder returns an error if the folder was replaced by a file that no pod can be
-// read from: that does not mean that there are no pods (F3, SRC4).
+// noFolder returns an error if a file from which no pod can be read has replaced the
+// folder: that does not mean that there are no pods (F3, SRC4).
 func (f *File) noFolder(single bool, manifests []*manifest) error {
 	if !single || len(manifests) == 0 || manifests[0].pod != nil || len(f.files) == 1 {
 		return nil
@@ -91,13 +91,13 @@ func (f *File) noFolder(single bool, manifests []*manifest) error {
 	return fmt.Errorf("%s, which was a folder, is a file that cannot be read: %w", f.path, cmp.Or(manifests[0].err, errChanging))
 }
 
-// undecided returns the first manifest that may define an unknown pod. keep says
-// that a broken manifest keeps its pod; what is being written does in any case (F8).
+// undecided returns an error about the first manifest that may define an unknown pod.
+// keep says that a broken manifest keeps its pod; one being written always does (F8).
 func undecided(manifests []*manifest, keep bool) error {
 	for _, m := range manifests {
 		switch {
 		case m.pod != nil:
-		case m.err == nil: // every attempt to read it met its writer
+		case m.err == nil: // it was being written at every attempt to read it
 			return fmt.Errorf("manifest %s has not been read yet: %w", m.path, errChanging)
 		case keep && !errors.Is(m.err, ErrSkipped) && !errors.Is(m.err, ErrOtherKind):
 			return fmt.Errorf("manifest %s has been unreadable since the start: %w", m.path, m.err)
@@ -142,9 +142,9 @@ func (f *File) list() (paths []string, single bool, err error) {
 	return paths, false, nil
 }
 
-// choose returns the paths to read if the folder has too many, in name order: those of known
-// pods, so that none is lost, then those read before, then the first by name (SRC6). The error
-// names the first that is left out.
+// choose picks the paths to read if the folder has too many: first those of known pods, so that
+// no pod is lost, then those read before, then the others by name (SRC6). It returns them in name
+// order. The error names the first path left out.
 func (f *File) choose(paths []string, single bool) (chosen []string, unread error) {
 	most := f.options.MaxFiles
 	if single || len(paths) <= most {
@@ -168,13 +168,13 @@ func (f *File) choose(paths []string, single bool) (chosen []string, unread erro
 		ErrTooMany, most, left)
 }
 
-// ignored reports whether a name in the folder is not a manifest's: hidden files,
-// and the copies editors leave, which would define their pods a second time.
+// ignored reports whether a name in the folder is a hidden file, or a copy left by
+// an editor, which would define its pod a second time.
 func ignored(name string) bool {
 	return strings.HasPrefix(name, ".") || strings.HasSuffix(name, "~")
 }
 
-// read returns what is known of the file at path after looking at it, nil if it
+// read looks at the file at path and returns what is known about it, nil if it
 // does not exist.
 func (f *File) read(path string, now time.Time, keep bool) *manifest {
 	info, err := os.Stat(path)
@@ -219,7 +219,7 @@ func (f *File) read(path string, now time.Time, keep bool) *manifest {
 	return m
 }
 
-// fail notes that the newest content is of no use.
+// fail records that the newest content is unusable.
 func (m *manifest) fail(err error, keep bool) {
 	m.err = err
 	if !keep {
@@ -227,7 +227,7 @@ func (m *manifest) fail(err error, keep bool) {
 	}
 }
 
-// unchanged reports whether info proves that the file is as it was read.
+// unchanged reports whether info proves that the file has not changed since it was read.
 func (m *manifest) unchanged(info os.FileInfo) bool {
 	return m.info != nil && sameVersion(m.info, info) && m.readAt.Sub(info.ModTime()) > trustAge
 }
@@ -240,8 +240,8 @@ func sameVersion(a, b os.FileInfo) bool {
 // errChanging says that a file was written to while it was read.
 var errChanging = errors.New("it is being written")
 
-// load reads a manifest. It never blocks on what is not a regular file, nor reads
-// more than allowed.
+// load reads a manifest. It never blocks on a file that is not regular, and reads
+// no more than allowed.
 func load(path string) ([]byte, os.FileInfo, error) {
 	// Without O_NONBLOCK opening a FIFO would wait for its writer.
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
@@ -283,10 +283,10 @@ func loadFile(file *os.File, limit int64, check func(os.FileInfo) error) ([]byte
 	return data, after, nil
 }
 
-// readable reports why a file is not to be read.
+// readable returns the reason why a file must not be read.
 func readable(info os.FileInfo) error { return regular(info, maxManifestSize) }
 
-// regular refuses what is not a regular file of at most limit bytes.
+// regular refuses anything but a regular file of at most limit bytes.
 func regular(info os.FileInfo, limit int64) error {
 	if !info.Mode().IsRegular() {
 		return fmt.Errorf("%w but a %s", ErrSkipped, kindOf(info.Mode()))
@@ -312,10 +312,10 @@ func kindOf(mode fs.FileMode) string {
 	}
 }
 
-// merge returns the pods of all manifests, and what is wrong with them. Of two
-// with one name the later one wins (F5); the other is there again as soon
-// as the winner goes, because every scan starts from all files. Of two with one UID both are
-// named: whose it is, the loop knows, after a restart too (PS6).
+// merge returns the pods of all manifests, and their problems. If two pods have one name,
+// the later manifest wins (F5); the other pod returns as soon as the winner goes, because
+// every scan starts from all files. If two pods have one UID, the set has both: the loop
+// knows whose UID it is, even after a restart (PS6).
 func merge(manifests []*manifest) (set []*v1.Pod, problems []Problem) {
 	names := map[types.NamespacedName]*manifest{}
 	lost := map[*manifest]*manifest{}

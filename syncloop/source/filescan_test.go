@@ -38,8 +38,8 @@ func TestFolder(t *testing.T) { // F2, SRC3
 	}
 }
 
-// TestUnusableFiles is edge case 14 with what the issue of bad manifests adds: each
-// is told apart, named, and harms no other (SI9).
+// TestUnusableFiles is edge case 14 and the cases of the issue about bad manifests:
+// the error tells them apart and names the file, and no other file suffers (SI9).
 func TestUnusableFiles(t *testing.T) {
 	list := "apiVersion: v1\nkind: List\nitems: []\n"
 	tests := []struct {
@@ -97,7 +97,7 @@ func TestUnusableFiles(t *testing.T) {
 			if e := f.events.take(); len(e) != 1 || !strings.Contains(e[0], path) {
 				t.Errorf("events %q", e)
 			}
-			// What cannot be a manifest, or is one of something else (IN11), hides no pod.
+			// A file that cannot be a manifest, or is one of another kind (IN11), hides no pod.
 			if err := f.file.Undecided(); (err == nil) != (errors.Is(test.want, ErrSkipped) || errors.Is(test.want, ErrOtherKind)) || err != nil && !strings.Contains(err.Error(), path) {
 				t.Errorf("undecided: %v", err)
 			}
@@ -135,8 +135,8 @@ func TestLinkToFile(t *testing.T) { // edge 14
 	diff(t, "a change behind the link", []string{"web-node-1 app:22"}, f.scan())
 }
 
-// TestKeepLastGood is F3 and F8, edge 11: what can no longer be read keeps its
-// pod, in whatever way it broke, until the file is removed.
+// TestKeepLastGood is F3 and F8, edge 11: a file that can no longer be read keeps
+// its pod, however it broke, until the file is removed.
 func TestKeepLastGood(t *testing.T) {
 	breaks := map[string]func(t *testing.T, path string){
 		"half written": text(manifestOf("web", "app:1")[:40]),
@@ -220,8 +220,8 @@ func TestUndecided(t *testing.T) {
 	}
 }
 
-// TestUndecidedWhileWritten: a file that is always being written when it is looked
-// at may hide a pod as a broken one does, whatever the policy for broken ones.
+// TestUndecidedWhileWritten: a file that is being written at every look may hide a
+// pod as a broken one does, whatever the policy for broken ones.
 func TestUndecidedWhileWritten(t *testing.T) {
 	pod := valid()
 	for _, test := range []struct {
@@ -274,8 +274,8 @@ func TestUnreadableFolder(t *testing.T) {
 	must(t, err)
 	f := &folder{t: t, file: source, path: path}
 	diff(t, "readable", []string{"web-node app:1"}, f.scan())
-	// Below a file there is nothing to be found, which is not the same as a
-	// missing folder.
+	// A path below a file leads nowhere, but that is not the same as a missing
+	// folder.
 	source.path = filepath.Join(path, "web.yaml", "x")
 	if set, _, err := source.scan(context.Background()); !errors.Is(err, syscall.ENOTDIR) || set != nil {
 		t.Errorf("set %v, error %v", set, err)
@@ -343,7 +343,7 @@ func TestUnknownFieldIsAWarning(t *testing.T) {
 }
 
 // TestUnchangedFilesAreNotReadAgain: a poll of an idle folder reads no file whose
-// time stamps prove that it is as before.
+// timestamps prove that it has not changed.
 func TestUnchangedFilesAreNotReadAgain(t *testing.T) {
 	f := newFolder(t, FileOptions{})
 	f.write("web.yaml", manifestOf("web", "app:1"))

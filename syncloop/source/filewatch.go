@@ -19,7 +19,7 @@ import (
 
 const (
 	// quiet is how long a folder must be still before changes are read: editors
-	// write in steps (F8). quietMax is how long they may wait at most.
+	// write in steps (F8). quietMax is the longest that changes wait.
 	quiet    = 100 * time.Millisecond
 	quietMax = 500 * time.Millisecond
 	// watchRetryMin and watchRetryMax bound the pause before a watch that
@@ -28,7 +28,7 @@ const (
 	watchRetryMax = 20 * time.Second
 )
 
-// Run reads the manifests at once, every period and after changes, and delivers
+// Run reads the manifests immediately, every period and after changes, and delivers
 // the full set each time (F7). It returns when ctx ends, or with the error of
 // deliver. At most one Run at a time.
 func (f *File) Run(ctx context.Context, deliver func(ctx context.Context, pods []*v1.Pod) error) error {
@@ -56,7 +56,7 @@ func (f *File) Run(ctx context.Context, deliver func(ctx context.Context, pods [
 	})
 }
 
-// distrust has a file read again whatever its time stamps say; all of them if path is empty.
+// distrust makes the next scan read a file again, whatever its timestamps say; all files if path is empty.
 func (f *File) distrust(path string) {
 	if m := f.files[path]; m != nil {
 		m.info = nil
@@ -68,12 +68,12 @@ func (f *File) distrust(path string) {
 	}
 }
 
-// run calls look at once, every period and after changes, until ctx ends or look fails. read
+// run calls look immediately, every period and after changes, until ctx ends or look fails. read
 // is false if the folder could not be read; again asks for another look soon.
 func (w *watch) run(ctx context.Context, look func(ctx context.Context) (read, again bool, err error)) error {
 	defer w.close()
 	if !w.pollOnly {
-		w.open(w.clock.Now()) // before the first look, so that nothing falls between
+		w.open(w.clock.Now()) // before the first look, so that no change is missed
 	}
 	timer := w.clock.NewTimer(0)
 	defer timer.Stop()
@@ -102,7 +102,7 @@ func (w *watch) run(ctx context.Context, look func(ctx context.Context) (read, a
 		now := w.clock.Now()
 		if w.retryDue(now) {
 			if w.open(now) {
-				scanAt = now // what changed before the watch began
+				scanAt = now // files may have changed before the watch began
 			}
 		}
 		if now.Before(scanAt) && !w.scanDue(now) {
@@ -124,22 +124,22 @@ func (w *watch) run(ctx context.Context, look func(ctx context.Context) (read, a
 	}
 }
 
-// watch follows changes of a folder or file. It only says when to look; what there is
-// to see is up to the look. It belongs to the goroutine of run.
+// watch follows changes of a folder or file. It only decides when to look; the look
+// finds out what changed. Only the goroutine of run uses it.
 type watch struct {
 	path     string
 	period   time.Duration
 	pollOnly bool
 	clock    clock.Clock
 	logger   logr.Logger
-	// changed is told each path that changed, and "" if any may have.
+	// changed is called with each path that changed, and with "" if any may have.
 	changed func(path string)
 
 	watcher *fsnotify.Watcher
 	// target is the folder watched, empty if none is.
 	target string
 
-	first, scanAt time.Time // of the changes not read yet
+	first, scanAt time.Time // of the changes not read yet: when the first came, and when to scan
 
 	retryAt    time.Time
 	retryDelay time.Duration
@@ -154,7 +154,7 @@ func (w *watch) folder() string {
 	return filepath.Dir(w.path)
 }
 
-// open begins to watch, and reports whether it did. A failure is tried again.
+// open starts the watch and reports whether it succeeded. It plans a retry after a failure.
 func (w *watch) open(now time.Time) bool {
 	err := w.add()
 	if err == nil {
@@ -163,7 +163,7 @@ func (w *watch) open(now time.Time) bool {
 	}
 	w.retryDelay = backoff.Next(watchRetryMin, watchRetryMax, w.retryDelay)
 	if errors.Is(err, fs.ErrNotExist) {
-		w.retryDelay = watchRetryMin // nothing is wrong, it is only not there yet
+		w.retryDelay = watchRetryMin // not a fault: the folder does not exist yet
 	} else {
 		w.logger.Error(err, "Cannot watch manifests, polling goes on",
 			"path", w.path, "retryAfter", w.retryDelay)
@@ -196,14 +196,14 @@ func (w *watch) follow(now time.Time) {
 	w.lose(now)
 }
 
-// lose ends the watch of the present target and has it opened again at once.
+// lose ends the watch of the current target and plans an immediate retry.
 func (w *watch) lose(now time.Time) {
 	_ = w.watcher.Remove(w.target) // it may be gone already
 	w.target = ""
 	w.retryAt = now
 }
 
-// note plans a scan for a change.
+// note plans a scan after a change.
 func (w *watch) note(e fsnotify.Event, now time.Time) {
 	self := e.Name == w.target
 	if self && e.Op&(fsnotify.Remove|fsnotify.Rename) != 0 {
@@ -212,8 +212,8 @@ func (w *watch) note(e fsnotify.Event, now time.Time) {
 	if !self && w.target != w.path && e.Name != w.path {
 		return // a neighbour of the single file
 	}
-	// A hidden link is how a whole folder is switched at once; a hidden file is
-	// no business of ours (F4).
+	// Replacing a hidden link switches a whole folder at once; other changes of
+	// hidden files do not matter (F4).
 	if !self && ignored(filepath.Base(e.Name)) && e.Op&(fsnotify.Create|fsnotify.Rename) == 0 {
 		return
 	}
@@ -221,15 +221,15 @@ func (w *watch) note(e fsnotify.Event, now time.Time) {
 	w.plan(now)
 }
 
-// overflow handles a failure of the watch: events may be lost, so all files are
-// read again.
+// overflow handles a failure of the watch: events may be lost, so the next scan
+// reads all files again.
 func (w *watch) overflow(err error, now time.Time) {
 	w.logger.Error(err, "Watch of manifests lost events, all are read again", "path", w.path)
 	w.changed("")
 	w.plan(now)
 }
 
-// plan puts the scan off until the folder is quiet.
+// plan postpones the scan until the folder is quiet.
 func (w *watch) plan(now time.Time) {
 	if w.first.IsZero() {
 		w.first = now

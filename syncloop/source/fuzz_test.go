@@ -7,8 +7,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// FuzzAnswer: whatever a server answers, it is a set of pods of this node or an error (H4);
-// one bad pod of a list is no half of a set.
+// FuzzAnswer: every answer of a server is a set of pods of this node or an error (H4). A bad
+// pod in a list never yields half a set.
 func FuzzAnswer(f *testing.F) {
 	for _, seed := range []string{
 		manifestOf("web", "app:1"),
@@ -42,8 +42,8 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
-// FuzzObjects: whatever a file of objects holds, there are valid objects, or an error that
-// quotes no value (OB6).
+// FuzzObjects: every file of objects yields valid objects, or an error that quotes no value
+// (OB6).
 func FuzzObjects(f *testing.F) {
 	for _, seed := range []string{
 		settings,
@@ -85,10 +85,10 @@ func FuzzObjects(f *testing.F) {
 	})
 }
 
-// noValue is what such an error says in any case.
+// noValue is the text of such an error, whatever the value.
 const noValue = "document 1: not a config map or secret: it is not valid, a field has the wrong type, or data is not base64"
 
-// quoted is a text as a YAML string.
+// quoted returns a text as a YAML string.
 func quoted(text string) string {
 	return "'" + strings.Map(func(r rune) rune {
 		if r < ' ' || r == '\'' || r > '~' {

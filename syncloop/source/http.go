@@ -25,13 +25,13 @@ import (
 const (
 	defaultHTTPName    = "http"
 	defaultHTTPTimeout = 10 * time.Second
-	// loudFailures are reported one by one; then there is one note, and silence
-	// until the next success (H5).
+	// loudFailures is how many failures are reported one by one; after one more
+	// note, the source stays silent until the next success (H5).
 	loudFailures = 3
 )
 
-// ErrUnavailable is wrapped in the error of a server that did not answer with a
-// manifest: it cannot be reached, or its status is not 200.
+// ErrUnavailable: the server did not answer with a manifest. It could not be
+// reached or asked, its status was not 200, or its answer broke off.
 var ErrUnavailable = errors.New("the server did not answer with a manifest")
 
 // HTTPOptions configures an [HTTP] source. The zero value is useful.
@@ -40,19 +40,19 @@ type HTTPOptions struct {
 	Name string
 	// Period between polls. Default 20 s.
 	Period time.Duration
-	// Timeout of one request, with its body. Default 10 s.
+	// Timeout of one request, including its body. Default 10 s.
 	Timeout time.Duration
 	// Header is sent with every request, and never to another host.
 	Header http.Header
-	// Headers is asked before every request for headers beside those, such as a token that is
-	// renewed. Nil: there are none. With an error the request is not made, and the last good set
-	// stays; its text is shown, so it must hold no value. It is called by one goroutine at a time;
-	// the source waits for it.
+	// Headers, unless nil, returns further headers for each request, such as a token that is
+	// renewed. If it fails, the source makes no request and keeps the last good set. The source
+	// shows the text of the error, so it must not contain a header's value. One goroutine at a
+	// time calls Headers, and the source waits for it.
 	Headers func() (http.Header, error)
-	// Transport makes the requests. Nil: one of the source's own that uses no
-	// proxy and is closed when Run ends.
+	// Transport makes the requests. If nil, the source has its own, which uses no
+	// proxy and whose connections are closed when Run ends.
 	Transport http.RoundTripper
-	// MaxPods is how many pods a list may have; one with more is refused as a whole and changes
+	// MaxPods limits how many pods a list may have. A longer list is refused as a whole and changes
 	// nothing (SRC6, [ErrTooMany]). Default 1,000; a negative number means no limit.
 	MaxPods int
 	// AllowAPIReferences as in [FileOptions].
@@ -60,7 +60,7 @@ type HTTPOptions struct {
 
 	// Recorder receives an event per reported problem. Nil drops them.
 	Recorder syncloop.EventRecorder
-	// Clock is the source's time. Nil means the real clock.
+	// Clock tells the source the time. Nil means the real clock.
 	Clock clock.Clock
 	// Logger is silent by default.
 	Logger logr.Logger
@@ -71,32 +71,32 @@ type HTTPOptions struct {
 // HTTP is a source that polls one URL for a pod or a pod list, in JSON or YAML
 // (section 4.4). Make one with [NewHTTP]; methods are safe for concurrent use.
 //
-// An answer that cannot be used, or none, changes nothing: the last good set
-// stays. A body that is empty says that there are no pods. One invalid pod refuses
-// the whole list.
+// An unusable answer, or no answer, changes nothing: the last good set stays. An
+// empty body means that there are no pods. The source refuses a whole list for one
+// invalid pod.
 type HTTP struct {
 	url     string
-	shown   string // the URL without what may be secret
+	shown   string // the URL without the parts that may be secret
 	node    string
 	options HTTPOptions
 	decoder *decoder
 	metrics *fileMetrics
 
-	// run is held by Run, and with it what follows.
+	// Run holds run, which guards the next three fields.
 	run      chan struct{}
-	last     []byte // the body of the last good set, nil before
-	problem  error  // what was said of it
+	last     []byte // the body of the last good set, nil until there is one
+	problem  error  // the warning about it
 	failures int
 
 	mu     sync.Mutex
 	health syncloop.SourceHealth
-	// reached is where the URL led when it was last connected to.
+	// reached is the address of the last connection to the URL itself.
 	reached netip.Addr
 }
 
-// NewHTTP returns a source for the manifests at rawURL, http or https. Pods are
-// named and identified for nodeName (D1, D2, D4). A wrong argument or option is an
-// error that lists all problems; no request is made yet.
+// NewHTTP returns a source for the manifests at rawURL, http or https. Names and
+// UIDs of the pods depend on nodeName (D1, D2, D4). The error lists all wrong
+// arguments and options. NewHTTP does not make a request yet.
 func NewHTTP(rawURL, nodeName string, options HTTPOptions) (*HTTP, error) {
 	var problems []error
 	parsed, err := url.Parse(rawURL)
@@ -136,7 +136,7 @@ func (h *HTTP) Precedence() syncloop.Precedence { return syncloop.PrecedenceHTTP
 // AllowObjects is [File.AllowObjects].
 func (h *HTTP) AllowObjects() { h.decoder.objects.Store(true) }
 
-// Health says how polling went lately.
+// Health reports how the latest polls went.
 func (h *HTTP) Health() syncloop.SourceHealth {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -170,7 +170,7 @@ func (h *HTTP) Run(ctx context.Context, deliver func(ctx context.Context, pods [
 }
 
 // client returns the client of one Run. It follows redirects on the same host
-// only, as headers may hold credentials.
+// only, because headers may hold credentials.
 func (h *HTTP) client() (client *http.Client, done func()) {
 	transport, done := h.options.Transport, func() {}
 	if transport == nil {
@@ -180,7 +180,7 @@ func (h *HTTP) client() (client *http.Client, done func()) {
 	return &http.Client{Transport: transport, CheckRedirect: follow}, done
 }
 
-// poll asks once. Only an error of deliver is an error.
+// poll makes one request. It returns an error only if deliver fails.
 func (h *HTTP) poll(ctx context.Context, client *http.Client, deliver func(context.Context, []*v1.Pod) error) error {
 	body, err := h.get(ctx, client)
 	if err != nil {
@@ -205,7 +205,7 @@ func (h *HTTP) poll(ctx context.Context, client *http.Client, deliver func(conte
 	return nil
 }
 
-// get makes one request. What its error says holds neither headers nor query.
+// get makes one request. Its error shows neither headers nor the query.
 func (h *HTTP) get(ctx context.Context, client *http.Client) ([]byte, error) {
 	ctx, cancel := timing.WithTimeout(ctx, h.options.Clock, h.options.Timeout)
 	defer cancel()
@@ -252,8 +252,8 @@ func (h *HTTP) get(ctx context.Context, client *http.Client) ([]byte, error) {
 	return body, nil
 }
 
-// decodeSet returns the pods of an answer. A problem beside them is what is said
-// of pods that run all the same.
+// decodeSet returns the pods of an answer. problem is a warning: the pods run
+// all the same.
 func (h *HTTP) decodeSet(body []byte) (set []*v1.Pod, problem, err error) {
 	defer recoverDecoding(&set, &err)
 	if len(bytes.TrimSpace(body)) == 0 { // nothing there (SRC3, H2)
@@ -284,7 +284,7 @@ func (h *HTTP) decodeSet(body []byte) (set []*v1.Pod, problem, err error) {
 	return set, problem, nil
 }
 
-// succeeded notes a good answer, and what is to be said of it all the same.
+// succeeded records a good answer and the warning about it, if any.
 func (h *HTTP) succeeded(ctx context.Context, problem error, fresh bool) {
 	if h.failures > 0 {
 		h.options.Logger.Info("Manifest can be read again", "url", h.shown, "failures", h.failures)
@@ -302,7 +302,7 @@ func (h *HTTP) succeeded(ctx context.Context, problem error, fresh bool) {
 	}
 }
 
-// failed notes an answer that changes nothing; the first few are loud (H5).
+// failed records a poll that changes nothing; it reports the first few (H5).
 func (h *HTTP) failed(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return // the poll was cancelled

@@ -20,7 +20,7 @@ import (
 	"github.com/podwright/podwright/syncloop"
 )
 
-// answers is a server in memory: one answer per poll, the last one forever.
+// answers is an in-memory server: it gives one answer per poll, and repeats the last one forever.
 type answers struct {
 	list     []answer
 	requests []*http.Request
@@ -51,7 +51,7 @@ func (a *answers) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func ok(body string) answer { return answer{status: 200, body: body} }
 
-// polled is what polls of a list of answers led to.
+// polled is the outcome of polls that got a list of answers.
 type polled struct {
 	sets    [][]string // each as "name image"
 	events  []string
@@ -83,7 +83,7 @@ func poll(t *testing.T, n int, options HTTPOptions, list ...answer) (p polled) {
 			t.Errorf("Run: %v", err)
 		}
 		p.took, p.events, p.health = time.Since(begin), recorded.take(), h.Health()
-		if options.Headers == nil && len(p.answers.requests) < n { // without headers none is made
+		if options.Headers == nil && len(p.answers.requests) < n { // without headers the source makes no request
 			t.Errorf("%d requests, want %d", len(p.answers.requests), n)
 		}
 	})
@@ -106,7 +106,7 @@ func TestHTTP(t *testing.T) {
 		name    string
 		answers []answer
 		sets    [][]string
-		// events are how many problems are reported, and a word of the last.
+		// events is how many problems are reported; says is a word of the last.
 		events int
 		says   string
 	}{
@@ -150,7 +150,7 @@ func TestHTTP(t *testing.T) {
 	}
 }
 
-// D1, D2, D4, D6, D7: what identifies the pods.
+// D1, D2, D4, D6, D7: the identity of the pods.
 func TestHTTPIdentity(t *testing.T) {
 	a := poll(t, 1, HTTPOptions{}, ok(podJSON("web"))).pods[0]
 	if len(a.UID) != 32 || a.Annotations[podinfo.AnnotationHash] != string(a.UID) {
@@ -176,8 +176,8 @@ func TestHTTPIdentity(t *testing.T) {
 	}
 }
 
-// TestHTTPHeader: the headers go along, a Host header names the host, and no other
-// server gets to see them.
+// TestHTTPHeader: requests have the headers, a Host header names the host, and no
+// other server sees them.
 func TestHTTPHeader(t *testing.T) {
 	got := poll(t, 1, HTTPOptions{Header: http.Header{"X-Token": {"secret"}, "Host": {"other.example"}}}, ok(podJSON("web")))
 	r := got.answers.requests[0]
@@ -210,8 +210,8 @@ func TestHTTPHeader(t *testing.T) {
 	}
 }
 
-// TestHTTPHeadersOfTheMoment: H1. Headers are asked for before each request, so that a token that
-// is renewed is the new one; without them no request is made, and the pods stay.
+// TestHTTPHeadersOfTheMoment: H1. The source gets the headers before each request, so it sends a
+// renewed token; without them it makes no request, and the pods stay.
 func TestHTTPHeadersOfTheMoment(t *testing.T) {
 	asked := 0
 	headers := func() (http.Header, error) {
@@ -231,7 +231,7 @@ func TestHTTPHeadersOfTheMoment(t *testing.T) {
 	}
 }
 
-// H5: three failures are loud, one note, then silence; success makes loud again.
+// H5: the source reports three failures, then one note, then nothing until the next success.
 func TestHTTPQuiet(t *testing.T) {
 	bad := answer{status: 404}
 	got := poll(t, 9, HTTPOptions{}, bad, bad, bad, bad, bad, bad, ok(podJSON("web")), bad)
@@ -255,8 +255,8 @@ func TestHTTPDeliverFails(t *testing.T) {
 	}
 }
 
-// TestHTTPTimeout: edge case 15, section 2. A server that does not answer is given 10 s,
-// and asked again 20 s later.
+// TestHTTPTimeout: edge case 15, section 2. The source gives a silent server 10 s, and
+// asks again 20 s later.
 func TestHTTPTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hanging := &answers{list: []answer{{hang: true}}}
@@ -277,8 +277,8 @@ func TestHTTPTimeout(t *testing.T) {
 	})
 }
 
-// TestDefaultsOfSources: section 2. What is left out of the options has the same default
-// in both sources; what is given stays.
+// TestDefaultsOfSources: section 2. Options left out have the same defaults in both
+// sources; options that are set stay.
 func TestDefaultsOfSources(t *testing.T) {
 	file, err := NewFile("/x", "n", FileOptions{})
 	must(t, err)

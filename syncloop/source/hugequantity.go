@@ -15,14 +15,14 @@ import (
 // hugeText says what is wrong with a quantity that takes too long to read or to add up (D10).
 const hugeText = "the quantity is out of range: its power of ten must be between -1000 and 1000, and it must have no more than 1000 digits"
 
-// hugeQuantity names the first field of a manifest whose quantity takes too long to read;
-// empty if there is none. It must be asked before the manifest is decoded.
+// hugeQuantity returns the path of the first field whose quantity takes too long to parse, or an
+// empty string if there is none. It must run before the manifest is decoded.
 func hugeQuantity(content any) string {
 	return findHuge(content, reflect.TypeFor[v1.Pod](), "")
 }
 
-// findHuge looks at what is going to be decoded into a type: it finds quantities wherever
-// the API has some.
+// findHuge examines a value that is going to be decoded into a type. It finds quantities
+// wherever the API has them.
 func findHuge(value any, as reflect.Type, path string) string {
 	for as.Kind() == reflect.Pointer {
 		as = as.Elem()
@@ -44,11 +44,11 @@ func findHuge(value any, as reflect.Type, path string) string {
 	return ""
 }
 
-// findHugeIn looks at an object.
+// findHugeIn is findHuge for a mapping.
 func findHugeIn(object map[any]any, as reflect.Type, path string) string {
 	switch as.Kind() {
 	case reflect.Map:
-		entries, _ := entriesOf(object) // a key that JSON does not have was refused before
+		entries, _ := entriesOf(object) // toJSON has refused keys that JSON does not have
 		for _, e := range entries {
 			if found := findHuge(e.value, as.Elem(), path+"["+e.name+"]"); found != "" {
 				return found
@@ -72,7 +72,7 @@ func findHugeIn(object map[any]any, as reflect.Type, path string) string {
 	return ""
 }
 
-// quantities refuses what must not be added up, in every field that has a quantity.
+// quantities refuses quantities that take too long to add up, in every field that has one.
 func (v *validator) quantities(value reflect.Value, p *field.Path) {
 	if value.Type() == reflect.TypeFor[resource.Quantity]() {
 		if q := value.Interface().(resource.Quantity); !podinfo.BoundedQuantity(q) {

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// TestHugeQuantitiesAreRefusedUnread: D10. Reading any of the bad ones would not end.
+// TestHugeQuantitiesAreRefusedUnread: D10. Parsing any of the bad ones would take forever.
 func TestHugeQuantitiesAreRefusedUnread(t *testing.T) {
 	d, err := newDecoder("node", true)
 	must(t, err)
@@ -41,19 +41,19 @@ func TestHugeQuantitiesAreRefusedUnread(t *testing.T) {
 			t.Errorf("%s: %v", good, err)
 		}
 	}
-	// A field that the API does not have is not decoded, and its name must not have it read.
+	// A field that the API does not have is not decoded; its name must not cause it to be parsed.
 	unknown := container(`imagePullPolicy: 7, unknown: {limits: {cpu: "1e-999999999"}}`)
 	if got, err := d.decode([]byte(unknown), "file:/x"); got != nil || !errors.Is(err, ErrMalformed) {
 		t.Errorf("a huge quantity of an unknown field: %v, %v", got, err)
 	}
-	// Text that is no quantity may look like one.
+	// Text that is not a quantity may look like one.
 	if _, err := d.decode([]byte(container(`env: [{name: limits, value: "1e-999999999"}]`)), "file:/x"); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestOtherKindsAreNotDecoded: D10. What would be refused for its kind is not read, however
-// long that would take.
+// TestOtherKindsAreNotDecoded: D10. A manifest of another kind is not decoded, because that
+// might take forever.
 func TestOtherKindsAreNotDecoded(t *testing.T) {
 	const huge = `"1e-999999999"`
 	d, err := newDecoder("node", true)
@@ -75,7 +75,7 @@ func TestOtherKindsAreNotDecoded(t *testing.T) {
 	}
 }
 
-// TestHugeQuantitiesOfGoValuesAreInvalid: D10. Adding 1 to any of the bad ones would not end.
+// TestHugeQuantitiesOfGoValuesAreInvalid: D10. Adding 1 to any of the bad ones would take forever.
 func TestHugeQuantitiesOfGoValuesAreInvalid(t *testing.T) {
 	huge, big := resource.MustParse("1e999999999"), resource.MustParse("100E")
 	for where, edit := range map[string]func(*v1.Pod, resource.Quantity){

@@ -21,9 +21,9 @@ func toJSON(content any) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// writeCanonical writes what a manifest says in one form: JSON with sorted keys and without
-// absent values and status. Neither layout, comments nor the Go types of this release have a
-// part in it, so generated UIDs outlive releases (D1).
+// writeCanonical writes the content of a manifest in canonical form: JSON with sorted keys,
+// without null values and without the status. The form does not depend on layout, comments or the
+// Go types of this release, so generated UIDs are the same in every release (D1).
 func writeCanonical(w io.Writer, content any) error {
 	var out bytes.Buffer
 	f := newJSONForm(&out)
@@ -39,7 +39,7 @@ func writeCanonical(w io.Writer, content any) error {
 type jsonForm struct {
 	out     *bytes.Buffer
 	encoder *stdjson.Encoder
-	// canonical leaves out absent values and the status, and writes to the writer below.
+	// canonical leaves out null values and the status, and writes to the writer below.
 	canonical bool
 	to        io.Writer
 }
@@ -50,7 +50,7 @@ func newJSONForm(out *bytes.Buffer) *jsonForm {
 	return f
 }
 
-// flush hands on what was written if it is more than least bytes.
+// flush passes the output on to the writer if it has more than least bytes.
 func (f *jsonForm) flush(least int) error {
 	if f.to == nil || f.out.Len() <= least {
 		return nil
@@ -59,7 +59,7 @@ func (f *jsonForm) flush(least int) error {
 	return err
 }
 
-// value writes one value, which lies depth levels deep.
+// value writes one value, which is depth levels deep.
 func (f *jsonForm) value(value any, depth int) error {
 	switch x := value.(type) {
 	case map[any]any:
@@ -98,7 +98,7 @@ func (f *jsonForm) list(items []any, depth int) error {
 	return f.flush(32 << 10)
 }
 
-// entry is a key of a mapping, as text and as the document has it, with its value.
+// entry is a key of a mapping, as a string and as in the document, with its value.
 type entry struct {
 	name  string
 	value any
@@ -112,7 +112,7 @@ func (e entry) compare(other entry) int {
 	return cmp.Compare(fmt.Sprintf("%T", e.key), fmt.Sprintf("%T", other.key)) // 1 and "1" are different keys in YAML
 }
 
-// entriesOf returns what a mapping has, in order.
+// entriesOf returns the entries of a mapping in order.
 func entriesOf(mapping map[any]any) ([]entry, error) {
 	entries := make([]entry, 0, len(mapping))
 	for key, value := range mapping {
@@ -149,7 +149,7 @@ func (f *jsonForm) object(entries []entry, depth int) error {
 	return f.flush(32 << 10)
 }
 
-// scalar writes a text, a number, a truth value or null.
+// scalar writes a string, a number, a boolean or null.
 func (f *jsonForm) scalar(value any) error {
 	if text, ok := value.(string); ok {
 		if plain(text) {
@@ -159,7 +159,7 @@ func (f *jsonForm) scalar(value any) error {
 			return nil
 		}
 		if !utf8.ValidString(text) {
-			value = string([]rune(text)) // the encoder would write an escape for what is no character
+			value = string([]rune(text)) // the encoder would write an escape for an invalid byte
 		}
 	}
 	if err := f.encoder.Encode(value); err != nil {
@@ -169,7 +169,7 @@ func (f *jsonForm) scalar(value any) error {
 	return nil
 }
 
-// plain reports whether a text needs no escapes in JSON.
+// plain reports whether a string needs no escapes in JSON.
 func plain(text string) bool {
 	for i := range len(text) {
 		switch c := text[i]; {
@@ -180,8 +180,8 @@ func plain(text string) bool {
 	return true
 }
 
-// keyText is the key of a mapping in JSON, where every key is a text. Numbers and truth values
-// are written as Kubernetes tools write them.
+// keyText returns the key of a mapping as in JSON, where every key is a string. It writes numbers
+// and booleans as Kubernetes tools do.
 func keyText(key any) (string, error) {
 	switch k := key.(type) {
 	case string:

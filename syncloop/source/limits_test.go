@@ -61,7 +61,7 @@ func problemsError(f *folder) error {
 	return nil
 }
 
-// TestTooManyPodsOfAServer is SRC6: the list is refused, and the last one stays.
+// TestTooManyPodsOfAServer is SRC6: the source refuses the list, and keeps the last one.
 func TestTooManyPodsOfAServer(t *testing.T) {
 	three := listJSON(podJSON("a"), podJSON("b"), podJSON("c"))
 	got := poll(t, 3, HTTPOptions{MaxPods: 2}, ok(podJSON("web")), ok(three), ok(listJSON(podJSON("a"), podJSON("b"))))
@@ -73,7 +73,7 @@ func TestTooManyPodsOfAServer(t *testing.T) {
 	diff(t, "no limit", 1, len(got.sets))
 }
 
-// TestTooManyPodsOfAProgram is SRC6: pods of the source stay and change, others are refused.
+// TestTooManyPodsOfAProgram is SRC6: pods of the source stay and may change; others are refused.
 func TestTooManyPodsOfAProgram(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, ctx := newInProcess(t), t.Context()

@@ -107,7 +107,7 @@ func describe(set []*v1.Pod) []string {
 	return out
 }
 
-// problems returns the problems as "file: text", the folder's path cut.
+// problems returns the problems as "file: text", without the folder's path.
 func (f *folder) problems() []string {
 	out := []string{}
 	for _, p := range f.file.Problems() {

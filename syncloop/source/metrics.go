@@ -37,7 +37,7 @@ func newFileMetrics(meter metric.Meter, source string) (*fileMetrics, error) {
 	return m, set.Err()
 }
 
-// observe registers the gauges; the returned function ends that.
+// observe registers the gauges; stop unregisters them.
 func (m *fileMetrics) observe() (stop func(), err error) {
 	label := instrument.Labels("source", m.source)
 	return m.set.Export(func(o metric.Observer) {

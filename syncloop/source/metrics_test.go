@@ -15,8 +15,8 @@ import (
 )
 
 // TestManifestGauges: section 4.1. While a source runs, gauges show how many pods it
-// wants, how many of them are kept though their manifest broke, and how many manifests
-// have a problem; afterwards they are gone.
+// wants, how many of them it keeps although their manifest broke, and how many manifests
+// have a problem. Afterwards the gauges are gone.
 func TestManifestGauges(t *testing.T) {
 	folder := t.TempDir()
 	change := func(name, content string) { must(t, os.WriteFile(filepath.Join(folder, name), []byte(content), 0o600)) }

@@ -17,18 +17,18 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// objectDecoder turns manifests into config maps and secrets. Its errors never quote a value,
-// nor a field that it does not know, which may be a value in the wrong column (OB6).
+// objectDecoder turns manifests into config maps and secrets. Its errors never quote a value or
+// an unknown field, which may be a value in the wrong column (OB6).
 type objectDecoder struct{ serializer apiruntime.Decoder }
 
 func newObjectDecoder() (objectDecoder, error) {
 	scheme := apiruntime.NewScheme()
-	scheme.AddKnownTypes(v1.SchemeGroupVersion, &v1.ConfigMap{}, &v1.Secret{}) // nothing else is worth decoding (D10)
+	scheme.AddKnownTypes(v1.SchemeGroupVersion, &v1.ConfigMap{}, &v1.Secret{}) // no other kind needs decoding (D10)
 	return objectDecoder{json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme, scheme, json.SerializerOptions{Strict: true})}, nil
 }
 
-// decode returns the objects of all documents of a file and their size, about. With objects and
-// an error the error is a warning. A panic of the libraries below is an error of this file (SI9).
+// decode returns the objects of all documents of a file and their approximate size. An error that
+// comes with objects is a warning. A panic in a library becomes an error of this file (SI9).
 func (d objectDecoder) decode(text []byte) (objects map[Object]any, size int64, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -53,7 +53,7 @@ func (d objectDecoder) decode(text []byte) (objects map[Object]any, size int64, 
 		switch {
 		case errors.Is(err, ErrTooLarge):
 			return nil, 0, fmt.Errorf("document %d: %w", n, err)
-		case err != nil: // the parser's own words quote the text
+		case err != nil: // the parser's own error quotes the text
 			return nil, 0, fmt.Errorf("%w: document %d is not valid YAML", errNoObject, n)
 		}
 		size += parsed.size
@@ -113,7 +113,7 @@ func (d objectDecoder) document(parsed document) (o Object, object any, unknown 
 	return o, decoded, warning != nil, checkObject(o, decoded)
 }
 
-// checkObject refuses what an API server would.
+// checkObject refuses the objects that an API server would refuse.
 func checkObject(o Object, object any) error {
 	var problems []string
 	problems = append(problems, validation.IsDNS1123Subdomain(o.Name)...)
@@ -139,5 +139,5 @@ func checkObject(o Object, object any) error {
 	return fmt.Errorf("%w: %s %q: %s", errBadObject, o.Kind, o.Namespace+"/"+o.Name, strings.Join(slices.Compact(problems), "; "))
 }
 
-// errBadObject: no API server would take the object.
+// errBadObject: no API server would accept the object.
 var errBadObject = errors.New("invalid config map or secret")

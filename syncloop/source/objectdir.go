@@ -22,14 +22,14 @@ import (
 	"github.com/podwright/podwright/internal/problem"
 )
 
-// Object names an object that pods refer to; a folder of objects has config maps and secrets. Its fields:
+// Object names an object that pods refer to. An [ObjectDir] has config maps and secrets only. The fields of an Object:
 //
 //	Kind            string // ConfigMap, Secret, PersistentVolumeClaim, RuntimeClass or Service
-//	Namespace, Name string // a RuntimeClass has no namespace; a Service without a name: all of the namespace
+//	Namespace, Name string // a RuntimeClass has no namespace; a Service without a name means all of the namespace
 type Object = podinfo.Object
 
-// ErrExposed: others than the owner may enter the folder of an [ObjectDir], or everyone may
-// read a file in it. What is in it is not used (OB2).
+// ErrExposed: users other than the owner may enter the folder of an [ObjectDir], or everyone may
+// access a file in it. The ObjectDir does not use that folder or file (OB2).
 var ErrExposed = errors.New("may be read by others")
 
 // Limits of an [ObjectDir] (OB3).
@@ -38,7 +38,7 @@ const (
 	maxObjectFiles = 4096
 	// maxObjectData bounds the values of one object, as an API server does.
 	maxObjectData = 1 << 20
-	// maxObjectsSize bounds what is kept of all files together.
+	// maxObjectsSize bounds the content kept of all files together.
 	maxObjectsSize = 64 << 20
 )
 
@@ -46,12 +46,12 @@ const (
 type ObjectDirOptions struct {
 	// Period between polls. Default 20 s.
 	Period time.Duration
-	// PollOnly leaves out the file watch: changes are seen by the next poll.
+	// PollOnly turns off the file watch: the next poll sees a change.
 	PollOnly bool
 
-	// Clock is the folder's time. Nil means the real clock.
+	// Clock tells the ObjectDir the time. Nil means the real clock.
 	Clock clock.Clock
-	// Logger is silent by default. It never gets a value of an object.
+	// Logger is silent by default. No log line has a value of an object.
 	Logger logr.Logger
 }
 
@@ -64,27 +64,27 @@ type ObjectDir struct {
 	options ObjectDirOptions
 	decoder objectDecoder
 
-	// run is held by Run.
+	// Run holds run.
 	run chan struct{}
-	// looking is held by a look, and guards files.
+	// A look holds looking, which guards files.
 	looking sync.Mutex
 	files   map[string]*objectFile
 
 	mu sync.Mutex
-	// looked: the folder was looked at.
+	// looked: the first look has ended, perhaps with an error.
 	looked   bool
 	objects  map[Object]any // *v1.ConfigMap or *v1.Secret
 	problems map[string]Problem
 }
 
-// NewObjectDir returns the config maps and secrets of the folder path: its files *.yaml, *.yml
-// and *.json, not those of folders in it; names that begin with a dot are not looked at. A file
-// may have several documents. The folder need not exist yet; while it does not, there are no
-// objects. It must be closed to group and others (mode 0700), and files must not be readable by
-// everyone; a link must not lead out of the folder.
+// NewObjectDir returns the config maps and secrets of the folder path. It reads the files *.yaml,
+// *.yml and *.json of the folder, and ignores subfolders and names that begin with a dot. A file
+// may have several documents. The folder need not exist yet; until it does, there are no
+// objects. It must be closed to group and others (mode 0700), and its files must be closed to
+// others; a link must not lead out of the folder.
 //
-// An error lists everything that is wrong with the arguments and options; a folder that exists
-// and that others may enter is an [ErrExposed].
+// The error lists everything that is wrong with the arguments and options. If the folder exists
+// and others may enter it, the error is an [ErrExposed].
 func NewObjectDir(path string, options ObjectDirOptions) (*ObjectDir, error) {
 	var problems []error
 	if path == "" {
@@ -123,10 +123,10 @@ func NewObjectDir(path string, options ObjectDirOptions) (*ObjectDir, error) {
 	}, nil
 }
 
-// Run looks at the folder at once, every period and after changes, until ctx ends; an engine
-// whose Config.Pods.Objects is the folder does that itself. changed, if not nil, is told each
-// object that changed, came or went; it must not block. At most one Run at a time. The error
-// is the cause of ctx.
+// Run looks at the folder immediately, every period and after changes, until ctx ends. An engine
+// whose Config.Pods.Objects is the ObjectDir calls Run itself. Run calls changed, unless it is nil,
+// for each object that was added, changed or removed; changed must not block. At most one Run at a
+// time. The error is the cause of ctx.
 func (d *ObjectDir) Run(ctx context.Context, changed func(o Object)) error {
 	select {
 	case d.run <- struct{}{}:
@@ -149,9 +149,9 @@ func (d *ObjectDir) Run(ctx context.Context, changed func(o Object)) error {
 	})
 }
 
-// GetConfigMap returns a config map, which is only to be read. One that no file defines is an
-// error that says so in the way of an API server, and a file that cannot be read and may define
-// it another. Without a Run the folder is looked at once, by the first call.
+// GetConfigMap returns a config map, which the caller must not change. If no file defines it, the
+// error is an API server's NotFound; if an unusable file may define it, the error names that file
+// instead. Without a Run, only the first call looks at the folder.
 func (d *ObjectDir) GetConfigMap(ctx context.Context, namespace, name string) (*v1.ConfigMap, error) {
 	object, err := d.get(ctx, Object{Kind: kindConfigMap, Namespace: namespace, Name: name})
 	if err != nil {
@@ -169,7 +169,7 @@ func (d *ObjectDir) GetSecret(ctx context.Context, namespace, name string) (*v1.
 	return object.(*v1.Secret), nil
 }
 
-// get returns an object as of the newest look.
+// get returns an object as of the latest look.
 func (d *ObjectDir) get(ctx context.Context, o Object) (any, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
@@ -178,7 +178,7 @@ func (d *ObjectDir) get(ctx context.Context, o Object) (any, error) {
 	looked := d.looked
 	d.mu.Unlock()
 	if !looked {
-		_, _, _ = d.look() // what is wrong is in the problems
+		_, _, _ = d.look() // its error is in the problems
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -194,15 +194,15 @@ func (d *ObjectDir) get(ctx context.Context, o Object) (any, error) {
 	return nil, apierrors.NewNotFound(resource, o.Name)
 }
 
-// Problems returns what is wrong with single files, and with the folder itself, as of the newest
-// look, sorted by path; Pod is nil. No text quotes what a file holds.
+// Problems returns the problems of single files and of the folder itself as of the latest look,
+// sorted by path; Pod is nil. No text quotes the content of a file.
 func (d *ObjectDir) Problems() []Problem {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.SortedFunc(maps.Values(d.problems), func(a, b Problem) int { return strings.Compare(a.Path, b.Path) })
 }
 
-// Unreadable returns the Problems as the engine lists them, without those of unknown fields.
+// Unreadable returns the Problems in the form that the engine lists, except those about unknown fields.
 func (d *ObjectDir) Unreadable() []problem.Problem {
 	var out []problem.Problem
 	for _, p := range d.Problems() {

@@ -18,7 +18,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// secretText is in every file below that must not be quoted.
+// secretText is in every file below whose content must not be quoted.
 const secretText = "hunter2"
 
 const settings = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {mode: fast}\n"
@@ -52,7 +52,7 @@ func (f *objectFolder) mode() string {
 	return m.Data["mode"]
 }
 
-// relook looks again at every file.
+// relook reads every file again.
 func (f *objectFolder) relook() {
 	f.distrust("")
 	_, _, _ = f.look()
@@ -117,7 +117,7 @@ func TestObjectFolderMissingIsEmpty(t *testing.T) {
 	}
 }
 
-// TestObjectFolderMustBeClosed: OB2. What others may read is not used, and says how to mend it.
+// TestObjectFolderMustBeClosed: OB2. Files that others may read are not used, and the error says how to fix that.
 func TestObjectFolderMustBeClosed(t *testing.T) {
 	open := filepath.Join(t.TempDir(), "open")
 	must(t, os.Mkdir(open, 0o700))
@@ -141,7 +141,7 @@ func TestObjectFolderMustBeClosed(t *testing.T) {
 	if got := f.mode(); got != "fast" || len(f.Problems()) > 0 {
 		t.Error(got, f.text())
 	}
-	// The folder is opened to others while it is in use: what is known stays.
+	// The folder becomes open to others while it is in use: the known objects stay.
 	must(t, os.Chmod(f.path, 0o755))
 	f.write("a.yaml", strings.Replace(settings, "fast", "slow", 1))
 	f.relook()
@@ -155,7 +155,7 @@ func TestObjectFolderMustBeClosed(t *testing.T) {
 	}
 }
 
-// TestObjectFolderKeepsWhatWasGood: OB3, OB5, OB6. A bad file is a problem that names it and
+// TestObjectFolderKeepsWhatWasGood: OB3, OB5, OB6. A bad file causes a problem that names it and
 // quotes nothing; its objects stay as they were, and no other file is affected.
 func TestObjectFolderKeepsWhatWasGood(t *testing.T) {
 	tests := []struct {
@@ -250,8 +250,8 @@ func TestObjectFolderTakesTheLaterDefinition(t *testing.T) {
 	}
 }
 
-// TestObjectFolderLimits: OB3. A folder of too many files changes nothing, and files that are
-// too much together are left out by name.
+// TestObjectFolderLimits: OB3. A folder with too many files changes nothing. If the files are too
+// large together, the last ones by name are left out.
 func TestObjectFolderLimits(t *testing.T) {
 	f := newObjectFolder(t, ObjectDirOptions{})
 	f.write("a.yaml", settings)
@@ -274,8 +274,8 @@ func TestObjectFolderLimits(t *testing.T) {
 	}
 }
 
-// TestObjectFolderTellsChanges: OB4, OB7. Run sees changes by the next poll at the latest, tells
-// each object that is different and no other, and all files change at once with a link.
+// TestObjectFolderTellsChanges: OB4, OB7. Run sees changes at the next poll at the latest and
+// reports exactly the changed objects. Replacing a link changes all files at once.
 func TestObjectFolderTellsChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newObjectFolder(t, ObjectDirOptions{PollOnly: true})

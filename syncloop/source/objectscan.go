@@ -21,16 +21,16 @@ const (
 	kindSecret    = "Secret"
 )
 
-// objectFile is what is known of one file.
+// objectFile holds what is known about one file.
 type objectFile struct {
 	name string
-	// info is the file as it was read, nil to read it again in any case.
+	// info describes the file as it was read; nil means that the next look reads it again.
 	info   os.FileInfo
 	readAt time.Time
 
 	objects map[Object]any // of the last good version
 	size    int64
-	err     error // what is wrong with the newest version, or a warning
+	err     error // the problem of the newest version, or a warning
 	// changing: the file was written to while it was read.
 	changing bool
 }
@@ -51,7 +51,7 @@ func openObjects(path string) (*os.Root, error) {
 	return root, nil
 }
 
-// distrust has a file read again whatever its time stamps say; all of them if path is empty.
+// distrust makes the next look read a file again, whatever its timestamps say; all files if path is empty.
 func (d *ObjectDir) distrust(path string) {
 	d.looking.Lock()
 	defer d.looking.Unlock()
@@ -62,8 +62,8 @@ func (d *ObjectDir) distrust(path string) {
 	}
 }
 
-// look reads what has changed and returns the objects that are different since the last look.
-// again means that a file was being written. With an error the folder could not be read, and
+// look reads the files that have changed and returns the objects that differ from the last look.
+// again means that a file was being written. An error means that the folder could not be read, and
 // all objects stay (OB5).
 func (d *ObjectDir) look() (different []Object, again bool, err error) {
 	d.looking.Lock()
@@ -75,7 +75,7 @@ func (d *ObjectDir) look() (different []Object, again bool, err error) {
 		names, err = objectNames(root)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		err = nil // a folder that is not there is empty (SRC3)
+		err = nil // a missing folder counts as empty (SRC3)
 	}
 	if err != nil {
 		found := []Problem{{Path: d.path, Err: err, root: true}}
@@ -127,8 +127,8 @@ func objectNames(root *os.Root) ([]string, error) {
 	return names, nil
 }
 
-// merge puts the objects of all files together, at once for all readers (OB4), and returns those
-// that are different. Of two definitions the later file's counts (F5).
+// merge combines the objects of all files and returns those that changed. Readers see the change
+// as a whole (OB4). If two files define one object, the later file wins (F5).
 func (d *ObjectDir) merge(names []string) (different []Object) {
 	next, from := map[Object]any{}, map[Object]string{}
 	var problems []Problem
@@ -175,7 +175,7 @@ func (d *ObjectDir) merge(names []string) (different []Object) {
 	return different
 }
 
-// read takes the file's newest version, if it is good.
+// read reads the file's newest version, and keeps it if it is good.
 func (f *objectFile) read(root *os.Root, now time.Time, decoder objectDecoder) {
 	info, err := root.Stat(f.name)
 	if err == nil && f.info != nil && sameVersion(f.info, info) && f.readAt.Sub(info.ModTime()) > trustAge {
@@ -201,8 +201,8 @@ func (f *objectFile) read(root *os.Root, now time.Time, decoder objectDecoder) {
 	}
 }
 
-// load reads a regular file that not everyone may read. What it leads to is below the folder:
-// the root sees to that.
+// load reads a regular file that is closed to others. The root refuses links that lead out of
+// the folder.
 func (f *objectFile) load(root *os.Root) ([]byte, os.FileInfo, error) {
 	// Without O_NONBLOCK opening a FIFO would wait for its writer.
 	file, err := root.OpenFile(f.name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
@@ -236,7 +236,7 @@ func dataSize(object any) (n int) {
 	return n
 }
 
-// dataKeys returns the keys of an object's values, those that occur twice too.
+// dataKeys returns the sorted keys of an object's values; a key of both kinds of data occurs twice.
 func dataKeys(object any) []string {
 	var out []string
 	switch o := object.(type) {

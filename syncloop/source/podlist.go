@@ -6,8 +6,8 @@ import (
 )
 
 // items returns the manifests in an answer: the answer itself, or the items of a
-// list, each with its kind (H4). A list of more than most
-// is refused (SRC6).
+// list, each with its kind (H4). It refuses a list with more than most items
+// (SRC6).
 func items(answer document, most int) ([]document, error) {
 	fields, _ := answer.content.(map[any]any)
 	list, isList := fields["items"].([]any)

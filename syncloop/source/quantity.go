@@ -10,15 +10,15 @@ import (
 	"github.com/podwright/podwright/internal/podinfo"
 )
 
-// quantityLists are the fields that hold quantities by resource, quantityFields those that are
-// one.
+// quantityLists are the fields that map resources to quantities; quantityFields are single
+// quantities.
 var (
 	quantityLists  = []string{"limits", "requests", "overhead"}
 	quantityFields = []string{"sizeLimit", "divisor"}
 )
 
-// badQuantity names the first field of a manifest whose quantity cannot be read, with a colon;
-// empty if there is none. The decoder's own error does not say where it is.
+// badQuantity returns the path of the first field whose quantity cannot be parsed and a colon, or
+// an empty string if there is none. The decoder's own error does not say which field it is.
 func badQuantity(content any) string {
 	manifest, _ := content.(map[any]any)
 	if path := findBadQuantity(manifest["spec"], "spec"); path != "" {
@@ -43,7 +43,7 @@ func findBadQuantity(value any, path string) string {
 
 func badField(fields map[any]any, path string) string {
 	list := slices.Contains(quantityLists, path[strings.LastIndexByte(path, '.')+1:])
-	entries, _ := entriesOf(fields) // a key that JSON does not have was refused before
+	entries, _ := entriesOf(fields) // toJSON has refused keys that JSON does not have
 	for _, e := range entries {
 		at := path + "." + e.name
 		if list || slices.Contains(quantityFields, e.name) {
@@ -59,8 +59,8 @@ func badField(fields map[any]any, path string) string {
 	return ""
 }
 
-// readsAsQuantity reads no quantity that would take too long (D10): the API has none in a field
-// of another name, but a manifest may.
+// readsAsQuantity does not parse quantities that take too long (D10): hugeQuantity has refused
+// those in fields of the API, but a manifest may have these names in other places.
 func readsAsQuantity(value any) bool {
 	if text, ok := value.(string); ok && !podinfo.ReadableQuantity(text) {
 		return false

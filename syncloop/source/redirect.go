@@ -13,14 +13,14 @@ import (
 	"github.com/podwright/podwright/internal/outbound"
 )
 
-// journeyKey is where the context of a request has its *journey.
+// journeyKey is the key of a request's *journey in its context.
 type journeyKey struct{}
 
-// journey is what has become of one poll's request: the transport may still dial for it
-// when the next poll has begun.
+// journey is the state of one poll's request. Each request has its own, because the transport
+// may still dial for it when the next poll has begun.
 type journey struct{ redirected atomic.Bool }
 
-// follow decides over a redirect: the same server only, as headers may hold credentials (H6).
+// follow allows redirects to the same server only, because headers may hold credentials (H6).
 func follow(r *http.Request, via []*http.Request) error {
 	switch {
 	case r.URL.Host != via[0].URL.Host || r.URL.Scheme != via[0].URL.Scheme:
@@ -34,7 +34,7 @@ func follow(r *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// dial connects for a request, and notes where the URL itself leads.
+// dial connects for a request, and records the address that the URL itself leads to.
 func (h *HTTP) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	dialer := net.Dialer{ControlContext: h.check}
 	conn, err := dialer.DialContext(ctx, network, address)
@@ -49,9 +49,9 @@ func (h *HTTP) dial(ctx context.Context, network, address string) (net.Conn, err
 	return conn, nil
 }
 
-// check refuses to connect for a redirect to what a name did not mean before, if that is
-// what no probe may reach (H6): the operator has chosen the URL, not where its name leads
-// once the server has chosen the path.
+// check refuses to follow a redirect if the host name now means another address than before
+// and no probe may reach that address (H6). The operator chose the URL, but not where its name
+// leads once the server chooses the path.
 func (h *HTTP) check(ctx context.Context, _, address string, _ syscall.RawConn) error {
 	if !wasRedirected(ctx) {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestRedirectKeepsItsAddress: H6. A redirect whose name has another meaning by then does not
-// lead into the node's network; one that leads where the URL did is the operator's choice.
+// TestRedirectKeepsItsAddress: H6. A redirect whose name now means another address does not lead
+// into the node's network; a redirect to the address of the URL is the operator's choice.
 func TestRedirectKeepsItsAddress(t *testing.T) {
 	for _, turned := range []bool{false, true} {
 		t.Run(fmt.Sprint("turned ", turned), func(t *testing.T) {
@@ -21,7 +21,7 @@ func TestRedirectKeepsItsAddress(t *testing.T) {
 					fmt.Fprint(w, podJSON("web"))
 					return
 				}
-				if turned { // the name meant another address when it was dialled for the URL
+				if turned { // the name meant another address when the source dialled the URL
 					h.mu.Lock()
 					h.reached = netip.MustParseAddr("192.0.2.1")
 					h.mu.Unlock()

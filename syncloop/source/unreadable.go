@@ -10,13 +10,13 @@ import (
 
 var _ syncloop.ProblemReporter = (*File)(nil)
 
-// Unreadable returns the manifests that have a problem, as the engine lists them. Those with
-// a field this version does not know run without it, and are not among them.
+// Unreadable returns the manifests that have a problem, in the form that the engine lists. It
+// omits those with a field this version does not know: their pods run without it.
 func (f *File) Unreadable() []problem.Problem {
 	var out []problem.Problem
 	for _, m := range f.Problems() {
 		if m.root || errors.Is(m.Err, ErrUnknownField) {
-			continue // the folder's is in Health
+			continue // the folder's problem is in Health
 		}
 		p := problem.Problem{
 			Kind: problem.Source, Severity: problem.Listed, Name: filepath.Base(m.Path), Since: m.Since,

@@ -21,21 +21,21 @@ import (
 	"github.com/podwright/podwright/internal/podinfo"
 )
 
-// maxFolderName is the longest name of the log folder namespace_name_uid that a
-// file system takes.
+// maxFolderName is the longest name that file systems accept for the log folder
+// namespace_name_uid.
 const maxFolderName = 255
 
-// maxAnnotations is how many bytes the keys and values of all annotations may have together, as
-// for an API server.
+// maxAnnotations limits the total size in bytes of the keys and values of all annotations, as an
+// API server does.
 const maxAnnotations = 256 << 10
 
 // Validate returns every reason why pod, already completed with [Default], could
-// not run. It changes nothing. It asks for what this module uses; an API server
-// checks more.
+// not run. It does not change pod. It checks the fields that this module uses; an
+// API server checks more.
 func Validate(pod *v1.Pod) field.ErrorList {
 	v := &validator{}
 	if v.quantities(reflect.ValueOf(pod.Spec), field.NewPath("spec")); len(v.errors) > 0 {
-		return v.errors // what follows compares them
+		return v.errors // the checks below compare quantities
 	}
 	v.metadata(pod)
 	v.spec(&pod.Spec, field.NewPath("spec"))
@@ -50,8 +50,8 @@ type validator struct {
 
 func (v *validator) add(errors ...*field.Error) { v.errors = append(v.errors, errors...) }
 
-// name checks a name that ends up in file system paths. What could leave a folder
-// gets a sentence of its own before the general rule.
+// name checks a name that ends up in file system paths. A name that could escape
+// its folder gets a message of its own before the general rule applies.
 func (v *validator) name(p *field.Path, name string, rule func(string) []string) {
 	switch {
 	case name == "":
@@ -101,11 +101,11 @@ func (v *validator) metadata(pod *v1.Pod) {
 	v.seconds(p.Child("deletionGracePeriodSeconds"), pod.DeletionGracePeriodSeconds, 0)
 }
 
-// sorted returns the keys of m in order, so that errors come in one order too.
+// sorted returns the keys of m in order, so that the order of errors is stable.
 func sorted[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
 
-// isUID allows what is safe as part of a file name and of a label value. The
-// underscore is not: it separates the UID in names of log folders.
+// isUID allows characters that are safe in file names and label values. It excludes
+// the underscore, which separates the UID in names of log folders.
 func isUID(uid string) []string {
 	if len(uid) > 128 || strings.ContainsFunc(uid, func(r rune) bool {
 		return r != '-' && r != '.' && (r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r))
@@ -122,7 +122,7 @@ func (v *validator) spec(spec *v1.PodSpec, p *field.Path) {
 		string(v1.DNSClusterFirstWithHostNet), string(v1.DNSDefault), string(v1.DNSNone))
 	v.seconds(p.Child("terminationGracePeriodSeconds"), spec.TerminationGracePeriodSeconds, 0)
 	v.seconds(p.Child("activeDeadlineSeconds"), spec.ActiveDeadlineSeconds, 1)
-	for _, name := range sorted(spec.Overhead) { // it would make room for other requests
+	for _, name := range sorted(spec.Overhead) { // a negative overhead would make room for other requests
 		if q := spec.Overhead[name]; q.Sign() < 0 {
 			v.add(field.Invalid(p.Child("overhead").Key(string(name)), q.String(), "must not be negative"))
 		}
@@ -152,7 +152,7 @@ func (v *validator) spec(spec *v1.PodSpec, p *field.Path) {
 	v.containers(spec, p)
 }
 
-// containers checks all containers; names are unique over the three lists.
+// containers checks all containers; names are unique across the three lists.
 func (v *validator) containers(spec *v1.PodSpec, p *field.Path) {
 	if len(spec.Containers) == 0 {
 		v.add(field.Required(p.Child(fieldContainers), "a pod has at least one container"))
@@ -198,7 +198,7 @@ func (v *validator) containers(spec *v1.PodSpec, p *field.Path) {
 	})
 }
 
-// ports checks a container's ports; hostPorts are those taken already.
+// ports checks a container's ports; hostPorts holds those already taken.
 func (v *validator) ports(ports []v1.ContainerPort, hostPorts sets.Set[v1.ContainerPort], p *field.Path) {
 	names := sets.New[string]()
 	for i := range ports {
@@ -263,7 +263,7 @@ func (v *validator) env(c *v1.Container, p *field.Path) {
 	}
 }
 
-// mounts checks that mounts name volumes and stay where they are put.
+// mounts checks that mounts name the pod's volumes and that their paths do not lead out of them.
 func (v *validator) mounts(c *v1.Container, p *field.Path) {
 	paths := sets.New[string]()
 	for i := range c.VolumeMounts {
@@ -332,7 +332,7 @@ func (v *validator) resources(r *v1.ResourceRequirements, p *field.Path) {
 }
 
 // podResources checks the resources of the pod as a whole, as an API server does: otherwise a pod
-// would count as less than its containers ask for.
+// could count for less than its containers request.
 func (v *validator) podResources(spec *v1.PodSpec, p *field.Path) {
 	r := spec.Resources
 	v.resources(r, p)
@@ -364,7 +364,7 @@ func (v *validator) podResources(spec *v1.PodSpec, p *field.Path) {
 	})
 }
 
-// below checks a path that must stay below where it starts.
+// below checks a relative path that must not lead out of its starting folder.
 func (v *validator) below(p *field.Path, name string) {
 	if name == "" {
 		return
@@ -387,7 +387,7 @@ func hasBackstep(name string) bool {
 	return false
 }
 
-// seconds checks a time of least seconds or more (D11).
+// seconds checks that a time is at least the given number of seconds and fits 32 bits (D11).
 func (v *validator) seconds(p *field.Path, n *int64, least int64) {
 	if n != nil && (*n < least || *n > math.MaxInt32) {
 		v.add(field.Invalid(p, *n, fmt.Sprintf("must be between %d and %d", least, math.MaxInt32)))

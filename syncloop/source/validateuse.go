@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// unused refuses what would have no effect in a container of this list (FD1).
+// unused refuses fields that would have no effect in a container of this list (FD1).
 func (v *validator) unused(c *v1.Container, list string, p *field.Path) {
 	refuse := func(name string, set bool, why string) {
 		if set {

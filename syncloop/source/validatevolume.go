@@ -154,8 +154,8 @@ func (v *validator) portRef(port intstr.IntOrString, p *field.Path) {
 	}
 }
 
-// apiReferences returns a reason for every reference of pod to an object only an
-// API server has (D8). With objects, config maps and secrets can be read without one.
+// apiReferences returns an error for every reference of pod to an object that only an
+// API server has (D8). If objects is set, config maps and secrets need no API server.
 func apiReferences(pod *v1.Pod, objects bool) field.ErrorList {
 	var errors field.ErrorList
 	refuse := func(set bool, p *field.Path, what string) {

@@ -17,8 +17,8 @@ import (
 	"github.com/podwright/podwright/syncloop"
 )
 
-// watched runs a file source in real time. Its period is an hour, so whatever it
-// delivers after the first set was seen by the watch.
+// watched runs a file source in real time. Its period is an hour, so the watch
+// causes every delivery after the first set.
 type watched struct {
 	*folder
 	sets chan []*v1.Pod
@@ -50,7 +50,7 @@ func watchPath(t *testing.T, path string) *watched {
 	return w
 }
 
-// until waits for a set of these pods; the test's own time limit is the limit.
+// until waits for a set of these pods, at most until the test's own time limit.
 func (w *watched) until(what string, want ...string) {
 	w.t.Helper()
 	var got []string
@@ -71,16 +71,16 @@ func TestWatch(t *testing.T) {
 	w.write("web.yaml", manifestOf("web", "app:2"))
 	w.until("written", "web-node app:2")
 
-	// An editor: a new file is renamed over the old one. The pod is never
-	// missing in between.
+	// An editor renames a new file over the old one. The pod is never missing in
+	// between.
 	w.write(".web.yaml.swp", manifestOf("web", "app:3"))
 	must(t, os.Rename(filepath.Join(w.path, ".web.yaml.swp"), filepath.Join(w.path, "web.yaml")))
 	if got := describe(<-w.sets); !slices.Equal(got, []string{"web-node app:3"}) {
 		t.Errorf("renamed over: %q", got)
 	}
 
-	// Truncated, then written: the half-written manifest is not seen, or keeps
-	// the pod.
+	// The file is truncated, then written: the source does not see the
+	// half-written manifest, or keeps the pod.
 	path := filepath.Join(w.path, "web.yaml")
 	must(t, os.Truncate(path, 0))
 	w.write("web.yaml", manifestOf("web", "app:4"))
@@ -100,7 +100,7 @@ func TestWatch(t *testing.T) {
 	must(t, os.Rename(filepath.Join(w.path, "db.yaml"), filepath.Join(t.TempDir(), "db.yaml")))
 	w.until("moved away")
 
-	// F6, edge 12: in an emptied folder only what is new is there.
+	// F6, edge 12: an emptied folder has only the new pod.
 	w.write("new.yaml", manifestOf("new", "app:1"))
 	for set := range w.sets {
 		got := describe(set)
@@ -130,8 +130,8 @@ func TestWatchFollowsTheFolder(t *testing.T) {
 	w.until("the new folder is watched", "web-node app:3")
 }
 
-// TestWatchOfLinkedFolder: the way Kubernetes itself updates mounted files, by
-// switching a hidden link, is seen at once.
+// TestWatchOfLinkedFolder: the watch sees at once when a hidden link is switched,
+// which is how Kubernetes updates mounted files.
 func TestWatchOfLinkedFolder(t *testing.T) {
 	w := watchPath(t, t.TempDir())
 	w.until("start")
@@ -191,7 +191,7 @@ func TestPoll(t *testing.T) { // F4, F7, section 2, SRC1
 		pass(25 * time.Second)
 		must(t, os.WriteFile(filepath.Join(dir, "web.yaml"), []byte(manifestOf("web", "app:1")), 0o600))
 		pass(20 * time.Second)
-		// A folder that cannot be read is no delivery.
+		// A folder that cannot be read causes no delivery.
 		must(t, os.Rename(dir, dir+".away"))
 		must(t, os.Symlink(dir, dir))
 		pass(20 * time.Second)

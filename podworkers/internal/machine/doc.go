@@ -14,8 +14,8 @@
 //	Stale, ViewReady, Done,    └─────────┘   Refresh, Observe, Warn, Metric,
 //	Tick, Run, Stop                          Forget, Drained
 //
-// A round of a pod goes through these steps; the letters in brackets say what
-// has to happen outside to go on:
+// A round of a pod goes through these steps; the words in brackets are the events
+// that make it go on:
 //
 //	idle ─► ready ─► calling ────────────► idle or ready   [Done]
 //	          ▲  ▲      │ Stale: no view newer than the last call

@@ -115,7 +115,7 @@ func (m *Machine) refresh(r *record, result *Result) {
 	}
 }
 
-// next goes on with the pending update, or leaves the record idle with a wake-up (C7).
+// next continues with the pending update, or leaves the record idle with a wake-up (C7).
 func (m *Machine) next(r *record, otherwise func()) {
 	switch {
 	case m.stopping:
@@ -155,7 +155,7 @@ func (m *Machine) failed(r *record, c *Call, result *Result) {
 	})
 }
 
-// resync is the pause after a setup call that succeeded (C3).
+// resync returns the pause after a setup call that succeeded (C3).
 func (m *Machine) resync(r *record, result *Result) (*record, time.Duration, Why) {
 	if !result.Requeue || result.RetryAfter >= m.config.SyncFrequency {
 		return r, m.regular(), WhyResync
@@ -166,8 +166,8 @@ func (m *Machine) resync(r *record, result *Result) (*record, time.Duration, Why
 	return r, result.RetryAfter, WhyRequeue
 }
 
-// regular is the pause before the next resync: with jitter, but on one of a few moments that all pods
-// share, so that an idle program wakes up for many pods at once.
+// regular returns the pause before the next resync. It has jitter, but ends at one of a few moments
+// that all pods share, so that an idle program wakes up for many pods at once.
 func (m *Machine) regular() time.Duration {
 	pause := m.jittered(m.config.SyncFrequency)
 	slot := max(m.config.SyncFrequency/resyncSlots, 1)
@@ -178,7 +178,7 @@ func (m *Machine) regular() time.Duration {
 	return pause
 }
 
-// delay is the pause after an error (section 12, L5).
+// delay returns the pause after an error (section 12, L5).
 func (m *Machine) delay(r *record, c *Call, result *Result) (time.Duration, Why) {
 	switch result.Retry {
 	case RetryNetwork:
@@ -186,7 +186,7 @@ func (m *Machine) delay(r *record, c *Call, result *Result) (time.Duration, Why)
 	case RetryExplicit:
 		// No jitter: a named moment belongs to this pod alone, and a restart that
 		// was announced for 20 s from now should not take 30.
-		// A moment of the past, named again after the attempt it asked for, would have the
+		// A past moment, named again after the attempt it asked for, would make the
 		// pod's calls follow each other without a pause.
 		least := time.Duration(0)
 		if r.attempts > 1 && result.RetryAfter <= 0 {
@@ -202,7 +202,7 @@ func (m *Machine) delay(r *record, c *Call, result *Result) (time.Duration, Why)
 	}
 }
 
-// backOff is the pause before jitter after so many failures in a row.
+// backOff returns the pause, before jitter, after a number of failures in a row.
 func (m *Machine) backOff(p Phase, failures uint8) time.Duration {
 	b := m.config.SetupBackOff
 	if p != Setup {

@@ -12,7 +12,7 @@ type EffectKind uint8
 
 // Effects.
 const (
-	// EffectStartCall: make Call, or go on with it if it waited for its view.
+	// EffectStartCall: start Call, or continue it if it waited for its view.
 	EffectStartCall EffectKind = iota
 	// EffectCancelCall: end the context of Call with Cause.
 	EffectCancelCall
@@ -20,11 +20,11 @@ const (
 	EffectCloseCompletion
 	// EffectSchedule: the record of UID wants a tick at At because of Why. It
 	// replaces an earlier schedule. [Machine.NextDue] has the earliest of all.
-	// Only with Config.Schedules, like the next.
+	// Only with Config.Schedules, like EffectUnschedule.
 	EffectSchedule
-	// EffectUnschedule: it wants none any more.
+	// EffectUnschedule: the record of UID no longer wants a tick.
 	EffectUnschedule
-	// EffectForget: UID has no record any more.
+	// EffectForget: UID no longer has a record.
 	EffectForget
 	// EffectRefresh: ask for a new view of UID.
 	EffectRefresh
@@ -36,8 +36,8 @@ const (
 	EffectMetric
 	// EffectDrained: stopping with StopTerminate is complete.
 	EffectDrained
-	// EffectCutRemoval: the pod waits for the removal of this Handle, which stops before
-	// its next destructive step. It may come more than once.
+	// EffectCutRemoval: the pod waits for the removal of this Handle, which must stop
+	// before its next destructive step. It may come more than once.
 	EffectCutRemoval
 )
 
@@ -87,7 +87,7 @@ func (c Cause) Error() string {
 	}[c]
 }
 
-// Label is the cause as a metric names it.
+// Label returns the cause as a metric names it.
 func (c Cause) Label() string {
 	return [...]string{"none", "terminating", "grace_shrunk", "orphaned", "stopping", "deadline"}[c]
 }
@@ -108,7 +108,7 @@ const (
 	// under way, so there is nothing to wait for (U10).
 	KillNotRequested
 	// KillTimeout: the caller gave up waiting; the termination goes on. The machine
-	// itself never says so.
+	// never reports it.
 	KillTimeout
 	// KillStopped: the workers stopped first; the containers may be running.
 	KillStopped
@@ -149,7 +149,7 @@ const (
 	WarnFailedSync Warning = iota
 	// WarnPanic: a syncer call panicked, for the Count-th time.
 	WarnPanic
-	// WarnStuck: a call goes on long after it was cancelled.
+	// WarnStuck: a call still runs long after it was cancelled.
 	WarnStuck
 )
 

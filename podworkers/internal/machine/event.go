@@ -14,36 +14,36 @@ type EventKind uint8
 
 // Events. The fields of [Event] that each one reads are in brackets.
 const (
-	// EventRun: calls may start. Before it updates are taken and wait.
+	// EventRun: calls may start. Updates that come before it are accepted and wait.
 	EventRun EventKind = iota
 	// EventUpdate: UpdatePod was called [Update].
 	EventUpdate
 	// EventSyncKnown: SyncKnownPods was called [Desired, Known].
 	EventSyncKnown
-	// EventDispatch: start what is ready, in order, while fewer calls run than Limit [Limit].
+	// EventDispatch: start ready records in order, while fewer calls run than Limit [Limit].
 	EventDispatch
-	// EventTake: start this ready record whatever the order [UID].
+	// EventTake: start this ready record, regardless of the order [UID].
 	// An explorer uses it where the shell dispatches.
 	EventTake
 	// EventObserved: the answer to an Observe effect [UID, Observed].
 	EventObserved
 	// EventStale: a started call has no fresh view [Call].
 	EventStale
-	// EventViewReady: the view of a stale call is there [Call].
+	// EventViewReady: the view of a stale call is available [Call].
 	EventViewReady
 	// EventDone: a call ended [Call, Result].
 	EventDone
 	// EventTick: time has passed.
 	EventTick
-	// EventStop: stop in some mode [Stop].
+	// EventStop: stop in the given mode [Stop].
 	EventStop
 	// EventHold: something of UID is about to be removed [UID, Hold].
 	EventHold
-	// EventForget: the record of UID goes if it is finished [UID].
+	// EventForget: drop the record of UID if it is finished [UID].
 	EventForget
-	// EventWake: the pod of UID is to be looked at again [UID].
+	// EventWake: look at the pod of UID again [UID].
 	EventWake
-	// EventRelease: that removal has ended [UID, the ID of Hold].
+	// EventRelease: the removal behind a hold has ended [UID, the ID of Hold].
 	EventRelease
 )
 
@@ -81,7 +81,7 @@ type Answer struct {
 }
 
 // UpdateType says why a pod is updated. The workers treat Sync, Update and Create
-// alike, but for one thing: a Create for a pod that is being terminated asks for a
+// alike, with one exception: a Create for a pod that is being terminated asks for a
 // new life of the same UID afterwards (U5).
 type UpdateType uint8
 
@@ -95,8 +95,8 @@ const (
 	TypeCreate
 	// TypeKill: terminate the pod.
 	TypeKill
-	// TypeRestart: begin the next life of a pod that has finished, and forget the one
-	// before in the same step (R2). For any other pod it is a Create.
+	// TypeRestart: begin the next life of a pod that has finished, and forget its last
+	// life in the same step (R2). For any other pod it is a Create.
 	TypeRestart
 )
 
@@ -131,11 +131,11 @@ type Kill struct {
 	Completion Completion
 }
 
-// Completion is told when a requested termination has ended.
+// Completion reports that a requested termination has ended.
 type Completion struct {
 	// Ch is closed; nil for none.
 	Ch chan<- struct{}
-	// Outcome, if not nil, is filled in before.
+	// Outcome, if not nil, is filled in before Ch is closed.
 	Outcome *KillOutcome
 }
 
@@ -144,11 +144,11 @@ type Outcome uint8
 
 // Outcomes.
 const (
-	// OutcomeQueued: the pod will be looked at with this update.
+	// OutcomeQueued: a round of the pod will take this update.
 	OutcomeQueued Outcome = iota + 1
-	// OutcomeMerged: as queued, and the update replaces one that had not been looked at.
+	// OutcomeMerged: as queued, and the update replaces one that had not been taken.
 	OutcomeMerged
-	// OutcomeRestartRemembered: a new life of this UID begins after the present one.
+	// OutcomeRestartRemembered: a new life of this UID begins after the current one.
 	OutcomeRestartRemembered
 	// OutcomeIgnoredFinished: the pod's life is over.
 	OutcomeIgnoredFinished
@@ -189,7 +189,7 @@ type Observation struct {
 }
 
 // Other is a pod that runs under the name of another one. Pod is nil if only the runtime
-// knows it; otherwise Kill says what is left of its end (IN7).
+// knows it; otherwise Kill says what is left of a termination that had begun (IN7).
 type Other struct {
 	Running *runtime.Pod
 	Pod     *v1.Pod
@@ -217,13 +217,13 @@ type Call struct {
 	Pod     *v1.Pod
 	Mirror  *v1.Pod
 	Running *runtime.Pod
-	// Grace is nil if the spec's period counts.
+	// Grace is nil if the spec's period applies.
 	Grace      *int64
 	StatusFunc func(*v1.PodStatus)
-	// After: the view must be newer. NeedsView is false if none is used.
+	// After: the view must be newer. NeedsView is false if the call uses no view.
 	After     runtime.Stamp
 	NeedsView bool
-	// Viewed: a view newer than After has been seen, asking again is quick.
+	// Viewed: a view newer than After has been seen, so asking again is quick.
 	Viewed bool
 	// Record: Facts must be made durable before the call.
 	Record bool
@@ -253,8 +253,8 @@ type Facts struct {
 	Evicted  bool
 	// GracePeriodSeconds is 0 while unknown; it only shrinks.
 	GracePeriodSeconds int64
-	// Amend puts the reason of a decision over the pod (eviction, preemption, shutdown) into its status; nil if its end
-	// was not decided so. It is pure.
+	// Amend puts the reason of a decision to end the pod (eviction, preemption, shutdown) into its status; nil if there
+	// was no such decision. It is pure.
 	Amend func(*v1.PodStatus)
 }
 
@@ -263,16 +263,16 @@ type Facts struct {
 type SyncResult struct {
 	// Terminal: the pod's phase is Succeeded or Failed and published.
 	Terminal bool
-	// Acted: the call changed something at the runtime, so a new view is asked for
-	// at once.
+	// Acted: the call changed something at the runtime, so the machine asks for a
+	// new view at once.
 	Acted bool
-	// RequeueAt is when the pod is to be looked at again, if that is before the next resync: it
-	// waits for something outside that does not announce itself. That is no failure. A moment of the
-	// past means in a second; the zero time is none.
+	// RequeueAt is when to look at the pod again, if that is before the next resync: the pod waits
+	// for something outside that does not announce itself. That is not a failure. A time in the past
+	// means in a second; the zero time means none.
 	RequeueAt time.Time
-	// Amend is what has the pod's statuses say the end that was decided over it, such as a
-	// deadline, if Terminal: it is durable before the next step, and part of the pod's
-	// statuses until its containers have stopped (IN8). Nil: its containers tell.
+	// Amend, if Terminal, puts the decision that ended the pod, such as a deadline, into its
+	// statuses. It is durable before the next step, and applies to the pod's statuses until its
+	// containers have stopped (IN8). If nil, the containers determine how the pod ended.
 	Amend func(*v1.PodStatus)
 }
 
@@ -284,11 +284,11 @@ type Result struct {
 	Failure Failure
 	// Canceled: Err says that the call gave up because its context ended.
 	Canceled bool
-	// Seen: there is a view newer than End already, as the syncer has read one.
+	// Seen: the syncer has already read a view newer than End.
 	Seen bool
 	// Retry overrides the back-off if Err is set; RetryAfter is for RetryExplicit and Requeue.
 	Retry Retry
-	// Requeue: Err is nil, and RetryAfter is when the pod is to be looked at again.
+	// Requeue: Err is nil, and RetryAfter is when to look at the pod again.
 	Requeue bool
 	// Recorded: RecordedFacts are durable.
 	Recorded bool
@@ -323,7 +323,7 @@ const (
 	RetryExplicit
 )
 
-// PodSync is what SyncKnownPods says of one pod.
+// PodSync is what SyncKnownPods reports about one pod.
 type PodSync struct {
 	State State
 	// Orphan: the pod is not in the desired list.
@@ -332,8 +332,8 @@ type PodSync struct {
 	HasConfig bool
 	// Static: the pod comes from a source other than the API.
 	Static bool
-	// Restart: the pod is desired, has finished and is to live again. Its record stays
-	// until it is given to UpdatePod with Restart.
+	// Restart: the pod is desired, has finished and has to begin a new life. Its record
+	// stays until the pod is given to UpdatePod with Restart.
 	Restart bool
 }
 
@@ -343,10 +343,10 @@ type StopMode uint8
 // Stop modes.
 const (
 	// StopDetach leaves the pods as they are: setup calls are cancelled, terminating
-	// and terminated calls may end by themselves.
+	// and terminated calls may run to their end.
 	StopDetach StopMode = iota
 	// StopTerminate requests the termination of every pod, in order of UID, and ends
-	// when all have been through their terminated step.
+	// when all have completed their terminated step.
 	StopTerminate
 	// StopNow cancels every call.
 	StopNow

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Explanation is what is known of one record.
+// Explanation is what is known about one record.
 type Explanation struct {
 	UID                                               types.UID
 	Namespace, Name                                   string
@@ -22,10 +22,10 @@ type Explanation struct {
 	Why                                               Why
 	Terminating, Deleted, Evicted, Restart, Scheduled bool
 	Grace                                             int64
-	// StopGrace is how long the pod may take to stop, in seconds: Grace, or its spec's as
-	// long as that is 0. FormerGrace is that of the pod whose name it waits for.
+	// StopGrace is how long the pod may take to stop, in seconds: Grace, or its spec's grace
+	// period while Grace is 0. FormerGrace is the same for the pod whose name it waits for.
 	StopGrace, FormerGrace int64
-	// WantedSince is when a pod that has finished was asked to live again, or finished if
+	// WantedSince is when a finished pod was asked to live again, or when it finished if
 	// that was later.
 	WantedSince time.Duration
 	Transitions []Transition
@@ -65,8 +65,8 @@ func (m *Machine) Snapshot() []Explanation {
 	return all
 }
 
-// Each calls f with every record, without transitions, in no particular order, and with its
-// call under way, nil if there is none.
+// Each calls f for every record, in no particular order, with its explanation without
+// transitions and its call under way, nil if there is none.
 func (m *Machine) Each(f func(e Explanation, c *Call)) {
 	for _, r := range m.records {
 		var c *Call
@@ -147,17 +147,17 @@ func (m *Machine) nameHolder(r *record) string {
 	return "which is free"
 }
 
-// Method is the name of the syncer's method.
+// Method returns the name of the syncer's method.
 func (p Phase) Method() string {
 	return [...]string{"SyncPod", "SyncTerminatingPod", "SyncTerminatingRuntimePod", "SyncTerminatedPod"}[p]
 }
 
-// String is the phase in words.
+// String returns the phase in words.
 func (p Phase) String() string {
 	return [...]string{"setup", "terminating", "terminating-runtime", "terminated"}[p]
 }
 
-// causeClause is the cause as the end of a sentence.
+// causeClause returns the cause as the end of a sentence.
 func causeClause(c Cause) string {
 	return [...]string{
 		"nothing happened", "the pod is terminating", "the grace period got shorter", "the pod is no longer desired",
@@ -165,7 +165,7 @@ func causeClause(c Cause) string {
 	}[c]
 }
 
-// String is the reason in words.
+// String returns the reason in words.
 func (w Why) String() string {
 	return [...]string{
 		"", "resync", "back-off", "network not ready", "the error names the time", "the last step named the time", "full name taken",
@@ -181,7 +181,7 @@ type Stats struct {
 	Records       int
 }
 
-// Stats returns the present figures.
+// Stats returns the current figures.
 func (m *Machine) Stats() Stats {
 	return Stats{InPhase: m.inPhase, WaitingStatic: m.waitingStatic, Stuck: m.stuck, Records: len(m.records)}
 }

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// IN2: every pod is shown, with its call while it is under way or waits for its view.
+// IN2: Each shows every pod, with its call while that is under way or waits for its view.
 func TestUnitEachShowsTheCallUnderWay(t *testing.T) {
 	config := defaultConfig()
 	config.Views = true
@@ -40,8 +40,8 @@ func TestUnitEachShowsTheCallUnderWay(t *testing.T) {
 	}
 }
 
-// IN3: a removal is named as the reason of the wait once the pod's turn came and it had to
-// wait, not before, and by no other pod.
+// IN3: a pod names a removal as the reason for its wait only after its turn came and it had to
+// wait. No other pod names that removal.
 func TestUnitOnlyAWaitingPodNamesTheRemoval(t *testing.T) {
 	w := newWorld(defaultConfig(), "a", "b")
 	mustRun(t, w)

@@ -72,7 +72,7 @@ type move struct {
 	pod  uint8
 }
 
-// pair is the universe of one exploration: two pods that are alike.
+// pair is the universe of one exploration: two similar pods.
 type pair struct {
 	name     string
 	config   Config
@@ -285,7 +285,7 @@ func status(reason string) func(*v1.PodStatus) {
 	return func(s *v1.PodStatus) { s.Reason = reason }
 }
 
-// completion is the channel a kill gives: the one still open if there is one,
+// completion returns the channel for a kill: the one still open if there is one,
 // because giving it again must be harmless (Q5).
 func (w *world) completion(uid types.UID) chan<- struct{} {
 	if l := w.life(uid); len(l.open) > 0 {
@@ -340,8 +340,8 @@ func TestExplore(t *testing.T) {
 	}
 }
 
-// TestExploreOne visits every state a single pod can get into, to the end: there
-// is no bound but the pod's own.
+// TestExploreOne visits every state a single pod can get into. By default it has
+// no bound, except with the race detector.
 func TestExploreOne(t *testing.T) {
 	var moves []move
 	for _, mv := range allMoves() {
@@ -367,7 +367,7 @@ type node struct {
 	move   move
 }
 
-// explore visits what the moves lead to, and reports whether that was everything.
+// explore visits the states that the moves lead to, and reports whether it reached all of them.
 func (p *pair) explore(t *testing.T, moves []move, full bool) bool {
 	seed := maphash.MakeSeed()
 	seen := map[uint64]struct{}{}

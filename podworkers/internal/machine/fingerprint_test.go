@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// clone copies a world so that both can go on. History is left out: it has no
+// clone copies a world so that both can go on. It omits the history, which has no
 // influence.
 func (w *world) clone() *world {
 	m := *w.m
@@ -67,13 +67,13 @@ func (w *world) clone() *world {
 	return c
 }
 
-// key is everything about the world that can influence what it does next, or
-// what is checked: two worlds with the same key behave alike. Left out are times
+// key returns everything about the world that can influence what it does next, or
+// what is checked: two worlds with the same key behave alike. It omits times
 // (elapse chooses), the order of the queues (take chooses), types and mirrors of
-// updates and counts of failures (they change what is told, not what happens).
+// updates and counts of failures (they change what is reported, not what happens).
 // order is the order in which the UIDs are written. full adds what matters to one
-// pod only and never to the other: flags that are only told, the grace period, the
-// status function. One pod is explored with it to the end, so pairs need it not.
+// pod only and never to the other: flags that are only reported, the grace period, the
+// status function. TestExploreOne uses it for all states of one pod, so pairs need not.
 func (w *world) key(order []int, full bool, id func(any) byte, buf []byte) []byte {
 	m := w.m
 	flags := func(bits ...bool) {
@@ -107,7 +107,7 @@ func (w *world) key(order []int, full bool, id func(any) byte, buf []byte) []byt
 		}
 		spec := func(pod *v1.Pod) byte {
 			if pod != nil && r.terminating {
-				return 1 // its grace has been taken, its phase and deletion too
+				return 1 // its grace, phase and deletion have been taken over
 			}
 			return id(pod)
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// driven is a machine that a test gives one event after the other.
+// driven is a machine that gets one event after the other from a test.
 type driven struct {
 	*Machine
 	t *testing.T
@@ -119,8 +119,8 @@ func TestWaitersKnowTheFormersGrace(t *testing.T) {
 	})
 }
 
-// TestDeadlinesTellTheEnd: IN8: a setup that ends the pod may say how its statuses tell it,
-// unless a decision over the pod has said so before.
+// TestDeadlinesTellTheEnd: IN8: a setup that ends the pod may amend its statuses, unless an
+// earlier decision to end the pod already does.
 func TestDeadlinesTellTheEnd(t *testing.T) {
 	says := func(reason string) func(*v1.PodStatus) { return func(s *v1.PodStatus) { s.Reason = reason } }
 	for _, test := range []struct {

@@ -2,7 +2,7 @@ package machine
 
 import "time"
 
-// Reason is why a transition was noted.
+// Reason says why a transition was recorded.
 type Reason uint8
 
 const (
@@ -24,7 +24,7 @@ const (
 	reasons = reasonFailed + 4
 )
 
-// String is the reason in words.
+// String returns the reason in words.
 func (w Reason) String() string {
 	return [reasons]string{
 		"sync requested", "updated", "created", "kill requested",
@@ -49,7 +49,7 @@ const maxHistory = 50
 
 // entry is one history entry in eight bytes: milliseconds since the record's
 // creation (40 bits: 34 years), from and to state (4 bits each), reason (8
-// bits), and the number of repetitions (8 bits, then it stays).
+// bits), and the number of repetitions (8 bits, up to 255).
 type entry uint64
 
 func newEntry(at time.Duration, from, to State, why Reason) entry {
@@ -63,8 +63,8 @@ func (e entry) to() State         { return State(e >> 16 & 15) }
 func (e entry) why() Reason       { return Reason(e >> 8 & 255) }
 func (e entry) count() int        { return int(e & 255) }
 
-// note keeps the history and the time of the last change of state. It is called
-// wherever the state may have changed or something worth telling happened.
+// note records the history and the time of the last change of state. It is called
+// wherever the state may have changed or something worth an entry happened.
 func (m *Machine) note(r *record, why Reason) {
 	from, to := r.seen, r.state()
 	if from != to {
@@ -91,7 +91,7 @@ func (m *Machine) note(r *record, why Reason) {
 		}
 	}
 	if r.history == nil {
-		r.history = make([]entry, 0, 4) // what a pod needs until it is idle
+		r.history = make([]entry, 0, 4) // enough for a pod until it is idle
 	}
 	r.history = append(r.history, e)
 }

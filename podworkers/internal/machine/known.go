@@ -9,8 +9,8 @@ import (
 )
 
 // syncKnown compares the records with the desired pods (section 10) and yields
-// every record that stays, in no particular order. What has to be done is done
-// in order of UID.
+// every record that stays, in no particular order. It changes records in order
+// of UID.
 func (m *Machine) syncKnown(desired []*v1.Pod, yield func(types.UID, PodSync)) {
 	m.podsSynced = true // S1
 	m.visit++
@@ -55,7 +55,7 @@ func (m *Machine) syncKnown(desired []*v1.Pod, yield func(types.UID, PodSync)) {
 	}
 }
 
-// orphan sees to the end of a pod that is not desired (S6b, S6c).
+// orphan makes sure that a pod that is not desired ends (S6b, S6c).
 func (m *Machine) orphan(r *record) {
 	first := !r.deleted
 	r.deleted = true

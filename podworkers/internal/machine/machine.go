@@ -6,8 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Config is what a machine needs to know once. There are no defaults here; the
-// zero value of each field means none or no limit.
+// Config configures a machine. It has no defaults; the zero value of each field
+// means none or no limit.
 type Config struct {
 	// SyncFrequency is the pause after a successful setup.
 	SyncFrequency time.Duration
@@ -15,7 +15,7 @@ type Config struct {
 	SetupBackOff, TerminatingBackOff BackOff
 	// Deadlines limit the calls of setup, terminating (both kinds) and terminated.
 	SetupDeadline, TerminatingDeadline, TerminatedDeadline time.Duration
-	// StuckAfter is when a cancelled call that goes on is reported.
+	// StuckAfter is how long a cancelled call may go on before it is reported.
 	StuckAfter time.Duration
 	// Views: calls need views. Observe: EffectObserve gets an answer.
 	Views, Observe bool
@@ -26,12 +26,12 @@ type Config struct {
 	Schedules bool
 	// Metrics: emit EffectMetric.
 	Metrics bool
-	// NewCall allocates a call, for a shell that keeps more beside it. Nil: new.
+	// NewCall allocates a call, for a shell that keeps more data with it. Optional.
 	NewCall func() *Call
 }
 
 // BackOff is the pause after failed calls: Initial after the first, twice as long
-// after each further one up to Max, each plus up to half of it. It starts over after
+// after each further one up to Max, each plus a jitter of up to half. It starts over after
 // a success, a change of phase and a changed spec. The kubelet pauses 10 s each time.
 type BackOff struct {
 	Initial, Max time.Duration
@@ -41,17 +41,17 @@ type BackOff struct {
 const (
 	networkDelay = time.Second
 	blockedDelay = 10 * time.Second
-	// runningDelay is that of a static pod whose name is still running (N6):
-	// short, because the end is seen by the view, not told by the machine.
+	// runningDelay is the pause of a static pod whose name is still running (N6).
+	// It is short, because only a new view shows the end.
 	runningDelay = time.Second
-	// pastDelay is that after an error that names a moment of the past again.
+	// pastDelay is the pause after an error that names a time in the past again.
 	pastDelay    = time.Second
 	jitterFactor = 0.5
 	// resyncSlots is the number of moments within a SyncFrequency at which resyncs are due.
 	resyncSlots = 12
 )
 
-// Machine is the state: all records and what links them. It is not safe for
+// Machine is the state: all records and the links between them. It is not safe for
 // concurrent use.
 type Machine struct {
 	config Config
@@ -89,7 +89,7 @@ func New(config Config) *Machine {
 }
 
 // Apply changes the records as the event says and appends what has to be done to
-// effects, in order. now must not be before that of the previous event. rand
+// effects, in order. now must not be before the now of the previous event. rand
 // returns numbers in [0, 1).
 func (m *Machine) Apply(event *Event, now time.Duration, rand func() float64, effects []Effect) []Effect {
 	m.now, m.rand, m.effects = now, rand, effects
@@ -146,18 +146,18 @@ func (m *Machine) NextDue() (time.Duration, bool) {
 	return m.timers.heap[0].due, true
 }
 
-// InFlight is the number of calls started and not done, those that wait for a
-// view included.
+// InFlight is the number of calls started and not done, including those that wait
+// for a view.
 func (m *Machine) InFlight() int { return m.inFlight }
 
-// Calling is the number of calls started and not done, without those that wait for a view.
+// Calling is the number of calls started and not done, except those that wait for a view.
 func (m *Machine) Calling() int { return m.calling }
 
 // Waiting reports whether a record waits for a dispatch.
 func (m *Machine) Waiting() bool { return m.running && !m.stopping && m.ready.head != nil }
 
 // Idle reports whether the machine is stopping and no call is in flight: nothing
-// will happen any more.
+// more will happen.
 func (m *Machine) Idle() bool { return m.stopping && m.inFlight == 0 }
 
 // Calls returns the UIDs of calls in flight, in no particular order.
@@ -240,8 +240,8 @@ func (m *Machine) tick() {
 	}
 }
 
-// replay looks at an idle record again with what is known of it (C8). A pending
-// update stays as it is.
+// replay plans another round of a record with what is known about it (C8). A
+// pending update stays as it is.
 func (m *Machine) replay(r *record) {
 	if !r.hasPending {
 		r.pending, r.pendingType = r.active, TypeSync
@@ -304,7 +304,7 @@ func (m *Machine) leave(r *record) {
 	m.measure(MetricState, r, uint8(r.seen), (m.now - r.since).Seconds())
 }
 
-// nameOf is the namespace and name.
+// nameOf returns the namespace and name.
 func (r *record) nameOf() (namespace, name string) {
 	if pod := r.pod(); pod != nil {
 		return pod.Namespace, pod.Name

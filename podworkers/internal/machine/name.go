@@ -9,7 +9,7 @@ type fullName struct {
 	// owner is the one that may be started; nil if the name is free.
 	owner *record
 	// waiting are the others that want to start, in order of their first
-	// update, those already asked to terminate included.
+	// update, including those already asked to terminate.
 	waiting []*record
 }
 
@@ -41,7 +41,7 @@ func (m *Machine) leaveWaiting(n *fullName, r *record) {
 	}
 }
 
-// release gives up whatever the record has of its name and wakes the next pod (N4, S9).
+// release gives up the record's name, or its place in the line for it, and wakes the next pod (N4, S9).
 func (m *Machine) release(r *record) {
 	if r.rare == nil || r.rare.fullName == "" {
 		return
@@ -73,7 +73,7 @@ func (m *Machine) turn(n *fullName) *record {
 	return nil
 }
 
-// wakeNext lets the next waiter of a free name try again at once.
+// wakeNext makes the next waiter of a free name try again at once.
 func (m *Machine) wakeNext(name string) {
 	n := m.names[name]
 	if n == nil || n.owner != nil {

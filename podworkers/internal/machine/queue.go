@@ -37,7 +37,7 @@ type timers struct {
 	heap []timer
 }
 
-// timer repeats the due time so that comparing does not touch the records.
+// timer has a copy of the due time, so that comparing does not touch the records.
 type timer struct {
 	due time.Duration
 	rec *record

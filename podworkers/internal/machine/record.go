@@ -21,7 +21,7 @@ const (
 	calling
 )
 
-// spec is the pod as last told: what pending and active updates hold.
+// spec is the pod as last given: the content of pending and active updates.
 type spec struct {
 	pod     *v1.Pod
 	mirror  *v1.Pod
@@ -29,14 +29,14 @@ type spec struct {
 }
 
 // record is everything known about one UID. Tens of thousands of them idle, so
-// it is kept small: no times but since, rare parts behind a pointer, history packed.
+// it is kept small: its rare parts are behind a pointer, and its history is packed.
 type record struct {
 	uid types.UID
 
 	// pending is the newest update that has not been taken yet, if hasPending.
 	pending      spec
 	pendingStart time.Duration
-	// active is what was last taken. It exists once a call was started.
+	// active is the content of the last update taken.
 	active spec
 
 	syncedAt, since time.Duration
@@ -77,16 +77,16 @@ type record struct {
 	begunCreate        bool // the first setup of a create was counted
 }
 
-// rare is what few records have.
+// rare holds what few records have.
 type rare struct {
 	completions []Completion
 	statusFunc  func(*v1.PodStatus)
 	fullName    string // of a static pod
 	observation *Observation
-	// formerGrace is how long the pod that had the name when the last start was blocked may
-	// take to stop, in seconds.
+	// formerGrace is how long the pod that blocked the last start by its name may take to
+	// stop, in seconds.
 	formerGrace int64
-	// wantedAt is when a next life was first asked for, 0 if none was.
+	// wantedAt is when a next life was first requested, 0 if none was.
 	wantedAt time.Duration
 	panics   int
 }
@@ -106,7 +106,7 @@ func (r *record) shrink() {
 	}
 }
 
-// pod is the full pod as last told, nil for a runtime-only record.
+// pod returns the full pod as last given, nil for a runtime-only record.
 func (r *record) pod() *v1.Pod {
 	if r.pending.pod != nil {
 		return r.pending.pod
@@ -120,7 +120,7 @@ func (r *record) begun() bool {
 	return r.started || (r.startedTerminating && r.active.pod != nil)
 }
 
-// phase is the work the record needs next, always derived, never stored.
+// phase returns the work the record needs next. It is always derived, never stored.
 func (r *record) phase() Phase {
 	switch {
 	case r.terminated:
@@ -137,7 +137,7 @@ func (r *record) phase() Phase {
 // State is where a pod stands in its life (spec/podworkers.md 4).
 type State uint8
 
-// States. Unknown is that of a UID without record.
+// States. A UID without a record is Unknown.
 const (
 	Unknown State = iota
 	Queued
@@ -150,12 +150,12 @@ const (
 	Finished
 )
 
-// symbol is the state's short name in the specification.
+// symbol returns the state's short name in the specification.
 func (s State) symbol() string {
 	return [...]string{"N", "Q", "Kq", "S", "T1", "T2", "R", "D", "F"}[s]
 }
 
-// String is the state in words.
+// String returns the state in words.
 func (s State) String() string {
 	return [...]string{
 		"unknown", "queued", "termination queued", "setup", "termination requested",

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestRetryWithinBoundsTheBackOff: IN15. An error may bound the pause, before jitter, of the
-// back-off; it does not make a short pause longer, nor move a named moment.
+// TestRetryWithinBoundsTheBackOff: IN15. An error may bound the pause of the back-off before
+// jitter. It neither makes a short pause longer nor moves a named moment.
 func TestRetryWithinBoundsTheBackOff(t *testing.T) {
 	m := New(Config{SetupBackOff: BackOff{Initial: time.Second, Max: 5 * time.Minute}, SyncFrequency: time.Minute})
 	m.rand = func() float64 { return 0 }
@@ -21,7 +21,7 @@ func TestRetryWithinBoundsTheBackOff(t *testing.T) {
 		{200, Result{RetryWithin: 10 * time.Second}, 10 * time.Second},
 		{200, Result{}, 5 * time.Minute},
 		{200, Result{Retry: RetryExplicit, RetryAfter: 20 * time.Second, RetryWithin: 10 * time.Second}, 20 * time.Second},
-		// A moment that has passed is tried at once, but only once.
+		// A named moment in the past causes an immediate retry, but only once.
 		{1, Result{Retry: RetryExplicit}, 0},
 		{1, Result{Retry: RetryExplicit, RetryAfter: -time.Second}, 0},
 		{2, Result{Retry: RetryExplicit}, time.Second},

@@ -87,7 +87,7 @@ type scenario struct {
 	*world
 	out      *bytes.Buffer
 	manual   bool // dispatch only on the command take
-	verbose  bool // tell ended schedules too
+	verbose  bool // print ended schedules too
 	last     map[types.UID]*Call
 	channels map[string]chan struct{}
 }
@@ -124,7 +124,7 @@ func (s *scenario) printf(format string, values ...any) {
 	}
 }
 
-// command runs one command, and what becomes ready by it.
+// command runs one command, and everything that it makes ready.
 func (s *scenario) command(fields []string) error {
 	a := parseArgs(fields[1:])
 	possible, err := true, error(nil)
@@ -229,8 +229,8 @@ func (s *scenario) configure(fields []string) error {
 	return s.apply(&Event{Kind: EventRun})
 }
 
-// other is a pod that runs under the name of the one that observes, remembered if "spec" says
-// so, and having had to stop before if "grace" says what is left.
+// other returns a pod that runs under the name of the observing one. The value "spec" makes it
+// a remembered pod; "grace" is what is left if it already had to stop.
 func (s *scenario) other(uid types.UID, a args) Other {
 	o := Other{Running: &runtime.Pod{UID: uid, Name: s.nameOf(a.uid), Namespace: "default"}}
 	if spec := a.values["spec"]; spec != "" {
@@ -336,7 +336,7 @@ func (s *scenario) end(verb string, a args) (bool, error) {
 		}
 		s.last[a.uid] = c
 		if s.m.config.Journal && (c.Record || r.Err == nil && (c.Phase != Setup || r.Terminal)) {
-			// As the shell does: before the call, and after one that ended a phase.
+			// The shell records before the call, and after one that ended a phase.
 			r.Recorded, r.RecordedFacts = true, c.Facts
 			if r.Err == nil && (c.Phase != Setup || r.Terminal) {
 				r.RecordedFacts.TerminationRequested = true
@@ -348,7 +348,7 @@ func (s *scenario) end(verb string, a args) (bool, error) {
 	return s.done(a.uid, r)
 }
 
-// advance lets time pass and everything due happen.
+// advance moves the time forward and handles everything due.
 func (s *scenario) advance(text string) error {
 	d, err := time.ParseDuration(text)
 	if err != nil {

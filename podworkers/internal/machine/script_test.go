@@ -17,7 +17,7 @@ func (p *pair) script(path []move) string {
 	return b.String()
 }
 
-// line is a move as a scenario command.
+// line returns a move as a scenario command.
 func (p *pair) line(mv move) string {
 	uid := p.uids[mv.pod]
 	other := p.uids[1-mv.pod]

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// stop begins to end everything (L9). A second stop may only be more urgent.
+// stop begins a stop of all calls or pods (L9). A second stop can only be more urgent.
 func (m *Machine) stop(s Stop) {
 	if s.Mode == StopTerminate {
 		if !m.stopping && !m.draining {
@@ -59,7 +59,7 @@ func (m *Machine) drain(grace *int64) {
 	m.draining = true
 }
 
-// checkDrained tells once that nothing is left to terminate.
+// checkDrained reports, once, that nothing is left to terminate.
 func (m *Machine) checkDrained() {
 	if m.inFlight > 0 {
 		return

@@ -6,7 +6,7 @@ import (
 	"github.com/podwright/podwright/internal/podinfo"
 )
 
-// dispatch starts what is ready, up to a number of calls that run; 0 means all (L4).
+// dispatch starts ready records while fewer calls run than limit; 0 means no limit (L4).
 func (m *Machine) dispatch(limit int) {
 	for m.Waiting() && (limit == 0 || m.Calling() < limit) {
 		m.take(m.ready.head)
@@ -43,7 +43,7 @@ func (m *Machine) take(r *record) {
 	m.note(r, reasonTake)
 }
 
-// mergeStart hands the type and the age of the pending update to the call.
+// mergeStart passes the type and the age of the pending update to the call.
 func (m *Machine) mergeStart(r *record, c *Call) {
 	c.Type = r.pendingType
 	if r.hasStart && (!c.HasStart || r.pendingStart < c.Start) {
@@ -51,7 +51,7 @@ func (m *Machine) mergeStart(r *record, c *Call) {
 	}
 }
 
-// fill sets what the syncer gets.
+// fill sets the fields that the syncer gets.
 func (m *Machine) fill(r *record, c *Call, phase Phase) {
 	c.Phase = phase
 	c.Pod, c.Mirror, c.Running = r.active.pod, r.active.mirror, r.active.running
@@ -89,7 +89,7 @@ func (m *Machine) begin(r *record, c *Call) {
 	m.emit(EffectStartCall, r).Call = c
 }
 
-// end no longer counts the call in its phase, if it was.
+// end stops counting the call in its phase, if it was counted.
 func (m *Machine) end(c *Call) {
 	if !c.counted {
 		return
@@ -99,7 +99,7 @@ func (m *Machine) end(c *Call) {
 	m.calling--
 }
 
-// start decides whether a record that was never started may be (W4 to W8), and
+// start decides whether a record that was never started may start (W4 to W8), and
 // reports whether its round goes on now.
 func (m *Machine) start(r *record) bool {
 	if r.phase() == TerminatingRuntime { // W4
@@ -143,15 +143,15 @@ func (m *Machine) start(r *record) bool {
 }
 
 // startTerminating decides on a static pod that was asked to stop before it was
-// started (W6). It is finished at once, unless something of it runs or it came
-// as one that has ended.
+// started (W6). The pod is finished at once, unless something of it runs or it had
+// already ended when it came.
 func (m *Machine) startTerminating(r *record, seen *Observation) bool {
 	ended := r.terminated || seen.Known && podinfo.Terminal(r.pod().Status.Phase)
 	switch {
 	case r.observedRuntime || seen.Running || ended:
-		// Left from an earlier run of the agent, which may not have released what
-		// the pod holds: it is terminated like any other, and holds the name
-		// meanwhile if it is free.
+		// The pod is left from an earlier run of the agent, which may not have
+		// released everything the pod holds: it is terminated like any other, and
+		// meanwhile holds the name if that is free.
 		n := m.names[r.rare.fullName]
 		if n.owner == nil {
 			m.claim(r)
@@ -185,8 +185,8 @@ func (m *Machine) block(r *record, why Why) {
 	m.note(r, reasonBlocked)
 }
 
-// nameRuns reports whether another UID of the record's full name runs, with how long it may
-// take to stop, and sees to its end if no record does (N6).
+// nameRuns reports whether another UID of the record's full name runs, and how long it may
+// take to stop. It kills the other pod if that has no record (N6).
 func (m *Machine) nameRuns(r *record, seen *Observation) (blocked bool, grace int64) {
 	for _, other := range seen.Others {
 		if other.Running.UID != r.uid && m.blocks(other, seen) {
@@ -216,14 +216,14 @@ func (m *Machine) blocks(other Other, seen *Observation) bool {
 	case o.pod() == nil || o.terminating && o.static:
 		return true
 	case o.static && !seen.Running:
-		// Both are desired, and the other is the one that runs: it goes first.
+		// Both are desired, and the other one runs: it goes first.
 		m.goFirst(o)
 		return true
 	}
 	return false
 }
 
-// goFirst moves a waiter to the front of its name and wakes it.
+// goFirst moves a waiter to the front of the line for its name and wakes it.
 func (m *Machine) goFirst(r *record) {
 	n := m.names[r.rare.fullName]
 	for i, w := range n.waiting {
@@ -254,7 +254,7 @@ func (m *Machine) observed(uid types.UID, o *Observation) {
 	m.enqueue(r)
 }
 
-// stale notes that a call has to wait for its view. It reports false if the call was
+// stale records that a call has to wait for its view. It reports false if the call was
 // cancelled meanwhile and has ended.
 func (m *Machine) stale(c *Call) bool {
 	r := m.records[c.UID]
@@ -274,7 +274,7 @@ func (m *Machine) stale(c *Call) bool {
 	return true
 }
 
-// viewReady begins the call again, with the updates of meanwhile.
+// viewReady begins the call again, with the updates that came meanwhile.
 func (m *Machine) viewReady(c *Call) {
 	r := m.records[c.UID]
 	if r == nil || r.call != c || r.step != viewing {

@@ -114,8 +114,8 @@ func TestUnitHistoryKeepsFiftyEntries(t *testing.T) {
 	}
 }
 
-// The heap gives the records back in order of time, then UID, whatever was
-// moved and removed in between (syncloop.md W1, W2, edge case 34).
+// The heap returns the records in order of time, then UID, whatever was moved
+// and removed in between (syncloop.md W1, W2, edge case 34).
 func TestUnitTimersFireInOrder(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	for range 200 {
@@ -156,7 +156,7 @@ func TestUnitTimersFireInOrder(t *testing.T) {
 	}
 }
 
-// The queue keeps the order of arrival, and lets any record leave.
+// The queue keeps the order of arrival, and can remove any record.
 func TestUnitQueueKeepsTheOrderOfArrival(t *testing.T) {
 	var q queue
 	var all []*record
@@ -181,7 +181,7 @@ func TestUnitQueueKeepsTheOrderOfArrival(t *testing.T) {
 	}
 }
 
-// L4: a dispatch starts what is ready in order of arrival, up to its limit. Calls that wait
+// L4: a dispatch starts ready records in order of arrival, up to its limit. Calls that wait
 // for their view do not count.
 func TestUnitDispatchKeepsItsLimit(t *testing.T) {
 	config := defaultConfig()
@@ -299,7 +299,7 @@ func TestUnitFailuresStayAtTheirLimit(t *testing.T) {
 	}
 }
 
-// What was scheduled and is no longer due is not given as a reason to wait.
+// A schedule that was dropped is no longer given as a reason to wait.
 func TestUnitUnscheduledReasonIsForgotten(t *testing.T) {
 	w := newWorld(defaultConfig(), "a")
 	mustRun(t, w)
@@ -335,7 +335,7 @@ func must(t *testing.T) func(bool, error) {
 	}
 }
 
-// An idle pod keeps nothing it does not need.
+// An idle pod keeps only what it needs.
 func TestUnitIdleRecordIsSmall(t *testing.T) {
 	w := newWorld(defaultConfig(), "a")
 	mustRun(t, w)
@@ -424,7 +424,7 @@ func TestUnitStopKeepsTheLastError(t *testing.T) {
 	}
 }
 
-// The next schedule is told to the shell.
+// NextDue returns the earliest schedule.
 func TestUnitNextDueIsTheEarliest(t *testing.T) {
 	w := newWorld(defaultConfig(), "a")
 	mustRun(t, w)
@@ -441,8 +441,8 @@ func TestUnitNextDueIsTheEarliest(t *testing.T) {
 	}
 }
 
-// Section 12: an equal spec is not a changed one; a generation decides if there
-// is one.
+// Section 12: an equal spec does not count as changed; a generation decides if
+// there is one.
 func TestUnitEqualSpecIsNoChange(t *testing.T) {
 	pod := func(generation int64, image string) *v1.Pod {
 		p := makePod("a", map[string]string{"image": image})

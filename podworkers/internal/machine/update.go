@@ -90,7 +90,7 @@ func (m *Machine) accept(uid types.UID, u *Update, runtimeOnly bool) Outcome {
 		m.cancel(r, CauseGraceShrunk)
 	}
 	if began && r.static {
-		m.wakeNext(r.rare.fullName) // it does not want its turn any more
+		m.wakeNext(r.rare.fullName) // it no longer wants its turn
 	}
 	m.note(r, reasonUpdate+Reason(u.Type))
 	if merged {
@@ -99,20 +99,20 @@ func (m *Machine) accept(uid types.UID, u *Update, runtimeOnly bool) Outcome {
 	return OutcomeQueued
 }
 
-// wake has a pod looked at again as it was last given (U14).
+// wake plans another round of a pod as it was last given (U14).
 func (m *Machine) wake(uid types.UID) Outcome {
 	r := m.records[uid]
 	switch {
 	case r == nil || r.finished || r.pod() == nil:
 		return OutcomeIgnoredFinished
-	case r.hasPending: // which asks for the same
+	case r.hasPending: // the pending update plans the same
 		return OutcomeMerged
 	}
 	return m.update(&Update{Type: TypeSync, Pod: r.pod()})
 }
 
-// identify checks an update. A runtime pod given beside a pod says only that the pod was
-// seen in the runtime (U1).
+// identify checks an update. A runtime pod given together with a pod only says that the pod
+// was seen in the runtime (U1).
 func identify(u *Update) (uid types.UID, runtimeOnly, ok bool) {
 	if u.Pod != nil {
 		return u.Pod.UID, false, u.Pod.UID != ""
@@ -123,8 +123,8 @@ func identify(u *Update) (uid types.UID, runtimeOnly, ok bool) {
 	return u.Running.UID, true, u.Type == TypeKill
 }
 
-// reject ends the kill options of an update at once. A channel that the record
-// has from before stays open: it will be closed in its time, once (Q5).
+// reject completes the kill options of an update at once. A channel that the record
+// already has stays open: it is closed later, once (Q5).
 func (m *Machine) reject(uid types.UID, u *Update, how KillOutcome) {
 	if u.Kill == nil {
 		return
@@ -138,8 +138,8 @@ func (m *Machine) reject(uid types.UID, u *Update, how KillOutcome) {
 	}
 }
 
-// repeated reports whether the record waits with this channel already, and if
-// so takes over the outcome.
+// repeated reports whether the record already has this channel, and if so adopts
+// the outcome.
 func (r *record) repeated(c Completion) bool {
 	if r.rare == nil || c.Ch == nil {
 		return false
@@ -153,8 +153,8 @@ func (r *record) repeated(c Completion) bool {
 	return true
 }
 
-// runtimeKill is the content of an update that names only a runtime pod: the
-// full pod if one is known, because it terminates better (U4).
+// runtimeKill returns the content of an update that names only a runtime pod: the
+// full pod if it is known, because termination works better with it (U4).
 func (m *Machine) runtimeKill(r *record, running *runtime.Pod) spec {
 	if pod := r.pod(); pod != nil {
 		return spec{pod: pod}
@@ -173,7 +173,7 @@ func (m *Machine) requestTermination(r *record, u *Update, pod *v1.Pod, runtimeO
 		r.attempts = 0
 	}
 	if r.terminating {
-		// Also after the beginning, unlike the kubelet, and also together:
+		// Unlike in the kubelet, later causes and several at once count too:
 		// the first cause must not hide the others.
 		r.deleted = r.deleted || deleting || runtimeOnly && !r.startedTerminating
 		r.evicted = r.evicted || evict
@@ -181,7 +181,7 @@ func (m *Machine) requestTermination(r *record, u *Update, pod *v1.Pod, runtimeO
 	return began
 }
 
-// addKill takes over the completion and the status function of a kill.
+// addKill adopts the completion and the status function of a kill.
 func (m *Machine) addKill(r *record, k *Kill) {
 	if k.StatusFunc != nil {
 		r.extra().statusFunc = k.StatusFunc
@@ -224,8 +224,8 @@ func (r *record) shrinkGrace(pod *v1.Pod, k *Kill) bool {
 	return before != 0 && r.grace != before
 }
 
-// stopGrace is how long the pod may take to stop, in seconds, as far as that is known; 0 if
-// there is no record.
+// stopGrace returns how long the pod may take to stop, in seconds, as far as that is known; 0
+// if there is no record.
 func (r *record) stopGrace() int64 {
 	if r == nil {
 		return 0
@@ -236,7 +236,7 @@ func (r *record) stopGrace() int64 {
 	return specGrace(r.pod())
 }
 
-// specGrace is the grace period of the pod's spec, at least 1.
+// specGrace returns the grace period of the pod's spec, at least 1.
 func specGrace(pod *v1.Pod) int64 {
 	if pod == nil || pod.Spec.TerminationGracePeriodSeconds == nil {
 		return 1
@@ -271,7 +271,7 @@ func (m *Machine) put(r *record, u *Update, next spec) bool {
 	return merged
 }
 
-// specChanged compares deeply only where no generation tells.
+// specChanged compares the specs themselves only if there is no generation to compare.
 func specChanged(before, after *v1.Pod) bool {
 	if before == nil || after == nil || before == after {
 		return false

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A state says itself what it means, and is read back as it was written.
+// A state has methods for what it means, and is read back as it was written.
 func TestUnitStatesSayWhatTheyMean(t *testing.T) {
 	for state, want := range map[State]string{
 		Unknown: "", Queued: "", InSetup: "", QueuedTermination: "terminating", TerminationRequested: "terminating",
@@ -39,7 +39,7 @@ func TestUnitStatesSayWhatTheyMean(t *testing.T) {
 	}
 }
 
-// Every value has a word of its own, and one out of range has one too.
+// Every value has a word of its own, and so does a value out of range.
 func TestUnitEveryValueHasItsWord(t *testing.T) {
 	for name, words := range map[string][]string{
 		"update type":  {TypeSync.String(), TypeUpdate.String(), TypeCreate.String(), TypeKill.String(), UpdateType(TypeKill + 1).String()},

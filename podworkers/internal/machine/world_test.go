@@ -36,7 +36,7 @@ type life struct {
 	status string            // the reason the last status function writes
 	end    runtime.Stamp     // of the last call, across lives of the record
 
-	// Since the record exists:
+	// Since the record was created:
 	setup, terminatedOK, finishedOK bool
 	grace                           int64
 	facts                           uint8
@@ -143,7 +143,7 @@ func updateUID(u *Update) types.UID {
 	return ""
 }
 
-// follow checks one effect and takes note of it.
+// follow checks one effect and records it.
 func (w *world) follow(e *Effect, ev *Event, desired []types.UID) error {
 	if e.Kind == EffectDrained {
 		return nil
@@ -233,7 +233,7 @@ const (
 
 func (r *record) latched() uint8 {
 	facts := r.facts()
-	facts.Amend = nil // it goes once it was told: no latched fact
+	facts.Amend = nil // it is dropped once it was reported: not a latched fact
 	f := facts.bits() &^ bitStarted
 	if r.started {
 		f |= bitStarted
@@ -259,7 +259,7 @@ func (m *Machine) predicateBits(uid types.UID) uint8 {
 	return b
 }
 
-// Moves: what the outside does. Each returns whether it was possible.
+// Moves are what the outside does. Each returns whether it was possible.
 
 func (w *world) update(u Update) (Outcome, error) {
 	uid := updateUID(&u)
@@ -356,8 +356,8 @@ func (w *world) viewReady(uid types.UID) (bool, error) {
 	return true, w.apply(&Event{Kind: EventViewReady, Call: c})
 }
 
-// elapse lets time pass until the timer of uid fires, and no other: which of two
-// timers is first is the world's choice.
+// elapse makes the timer of uid fire, and no other: the world chooses which of two
+// timers is first.
 func (w *world) elapse(uid types.UID) (bool, error) {
 	r := w.m.records[uid]
 	if r == nil || r.dueSlot == 0 {

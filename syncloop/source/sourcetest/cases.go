@@ -23,7 +23,7 @@ func nameStays(e *env) {
 	}
 }
 
-// podsHaveIdentity: the loop tells pods apart by UID; what was delivered before keeps its own.
+// podsHaveIdentity: the loop tells pods apart by UID; a pod delivered before keeps its UID.
 func podsHaveIdentity(e *env) {
 	l := e.run()
 	e.set(pod("a"), pod("b"))
@@ -56,7 +56,7 @@ func setsAreFull(e *env) {
 	}
 }
 
-// nothingIsASet: a source that delivers nothing is not seen, and holds up housekeeping.
+// nothingIsASet: a source that never delivers a set counts as not seen, and holds up housekeeping.
 func nothingIsASet(e *env) {
 	l := e.run()
 	e.set()
@@ -123,7 +123,7 @@ func (e *env) keeps(sets [][]*v1.Pod, when string) {
 	}
 }
 
-// brokenStartRemovesNothing: the loop runs a source that failed again.
+// brokenStartRemovesNothing: the loop restarts a source that failed.
 func brokenStartRemovesNothing(e *env) {
 	first := e.run()
 	e.set(pod("a"), pod("b"))
@@ -131,7 +131,7 @@ func brokenStartRemovesNothing(e *env) {
 	e.breaks(true)
 	first.end()
 	second := e.run()
-	e.pause() // it meets the broken origin
+	e.pause() // the source meets the broken origin
 	e.breaks(false)
 	e.set(pod("a"), pod("b"), pod("c"))
 	second.await(uid("a"), uid("b"), uid("c"))
@@ -153,7 +153,7 @@ func healthIsTold(e *env) {
 	e.health(reporter, "that it is read again", func(h syncloop.SourceHealth) bool { return h.LastError == nil })
 }
 
-// health waits until the source's health says something.
+// health waits until the source's health satisfies ok.
 func (e *env) health(reporter syncloop.HealthReporter, what string, ok func(syncloop.SourceHealth) bool) {
 	e.Helper()
 	ticker := e.Clock.NewTicker(25 * time.Millisecond)
@@ -167,7 +167,7 @@ func (e *env) health(reporter syncloop.HealthReporter, what string, ok func(sync
 	}
 }
 
-// laterRunIsFull: what one run has delivered counts for the next one as well.
+// laterRunIsFull: the pods that one run has delivered belong to the set of the next run too.
 func laterRunIsFull(e *env) {
 	first := e.run()
 	e.set(pod("a"), pod("b"))
@@ -199,7 +199,7 @@ func slowLoopLosesNothing(e *env) {
 	l.await(uid("a"), uid("b"), uid("c"))
 }
 
-// pause lets go on what is not going to be told.
+// pause gives the source time for actions that nothing reports.
 func (e *env) pause() {
 	e.Helper()
 	if err := timing.Sleep(e.ctx, e.Clock, time.Second); err != nil {
@@ -207,7 +207,7 @@ func (e *env) pause() {
 	}
 }
 
-// waitHeld waits for a delivery that waits.
+// waitHeld waits until a delivery is held up.
 func (e *env) waitHeld(l *loop) {
 	e.Helper()
 	select {
@@ -223,7 +223,7 @@ func runEnds(e *env) {
 	l.await(uid("a"))
 	l.end()
 	e.run().end()
-	e.pause() // a delivery after that would be noticed
+	e.pause() // the kit would notice a delivery after that
 }
 
 func runEndsWhileHeld(e *env) {

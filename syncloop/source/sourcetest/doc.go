@@ -19,12 +19,12 @@
 //	  └──────────── what was delivered, by UID ◄───────────────┘
 //
 // A case is named after the rule of docs/spec/syncloop.md that it checks (SRC1, M2, ...), so a
-// failure says where to read on. Cases are independent; each has a subject of its own. One that
-// needs what the subject does not have is skipped. Code that ignores its context fails its case, which
+// failure says where to read on. Cases are independent; each has a subject of its own. A case that
+// needs something the subject lacks is skipped. Code that ignores its context fails its case, which
 // shows the stacks, and the kit goes on.
 //
-// No case sleeps or asks for speed: cases wait for deliveries, on [Subject.Clock], and so run
-// in a testing/synctest bubble too: see [Cases].
+// No case requires speed. Cases wait for deliveries and measure all time on [Subject.Clock], so
+// they run in a testing/synctest bubble too: see [Cases].
 //
-// The kit is not a test of what makes a pod valid, and runs no pod.
+// The kit does not test what makes a pod valid, and does not run pods.
 package sourcetest

@@ -17,21 +17,21 @@ import (
 	"github.com/podwright/podwright/internal/watchtest"
 )
 
-// loop runs the source as the loop of an engine does, and keeps what it delivers.
+// loop runs the source as the loop of an engine does, and records its deliveries.
 type loop struct {
 	e      *env
 	ctx    context.Context
 	cancel context.CancelFunc
 	ended  chan error
 
-	// heard is told of each delivery and of the end.
+	// heard receives a value after a delivery.
 	heard chan struct{}
-	// held is told when a delivery waits.
+	// held receives a value when a delivery waits.
 	held chan struct{}
 
 	mu   sync.Mutex
 	sets [][]*v1.Pod
-	hold chan struct{} // deliveries wait for it; nil: they do not
+	hold chan struct{} // deliveries wait for it unless it is nil
 	over bool          // Run has returned
 	late int           // deliveries since then
 }
@@ -60,7 +60,7 @@ func (e *env) run() *loop {
 	return l
 }
 
-// end ends Run with its context. It may be called again.
+// end cancels the context of Run and waits for Run to return. It may be called again.
 func (l *loop) end() {
 	l.e.Helper()
 	l.cancel()
@@ -110,7 +110,7 @@ func (l *loop) tell(c chan struct{}) {
 	}
 }
 
-// stall has deliveries wait until the returned function is called.
+// stall makes deliveries wait until release is called.
 func (l *loop) stall() (release func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -131,7 +131,7 @@ func (l *loop) all() [][]*v1.Pod {
 	return slices.Clone(l.sets)
 }
 
-// await waits for a set of exactly these UIDs as the newest one, and returns it.
+// await waits until the newest set has exactly these UIDs, and returns it.
 func (l *loop) await(uids ...types.UID) []*v1.Pod {
 	l.e.Helper()
 	return l.awaitThat(fmt.Sprintf("a set of %v", uids), func(set []*v1.Pod) bool {
@@ -139,7 +139,7 @@ func (l *loop) await(uids ...types.UID) []*v1.Pod {
 	})
 }
 
-// awaitThat waits until the newest set is as wanted, and returns it.
+// awaitThat waits until the newest set satisfies ok, and returns it.
 func (l *loop) awaitThat(what string, ok func(set []*v1.Pod) bool) []*v1.Pod {
 	l.e.Helper()
 	for {
@@ -158,7 +158,7 @@ func (l *loop) awaitThat(what string, ok func(set []*v1.Pod) bool) []*v1.Pod {
 	}
 }
 
-// set makes the origin want these pods. It tries again, because some sources take pods only
+// set makes the origin want these pods. It retries, because some sources accept pods only
 // once they run.
 func (e *env) set(pods ...*v1.Pod) {
 	e.Helper()

@@ -13,24 +13,24 @@ import (
 )
 
 // Factory returns a source under test. It is called once per case, on the goroutine of that
-// case, and ends what it starts with t.Cleanup.
+// case, and stops everything it starts with t.Cleanup.
 type Factory func(t *testing.T) Subject
 
 // Subject is a source under test and the origin that it reads.
 type Subject struct {
-	// Source is what is tested. It has not run yet. Required.
+	// Source is the source under test. It has not run yet. Required.
 	Source syncloop.Source
-	// Set makes these the pods that the origin wants, and no others. Each has a UID, a
-	// name, a namespace and one container, and they are the kit's. It is called while the source runs, and
-	// may wait until the source has delivered them. Required.
+	// Set makes the origin want exactly these pods. Each has a UID, a name, a namespace
+	// and one container; the pods belong to the kit. The kit calls Set while the source
+	// runs, and Set may wait until the source has delivered the pods. Required.
 	Set func(ctx context.Context, pods ...*v1.Pod) error
 	// Break makes the origin unreadable, or readable again with the pods it had. It
-	// returns once the source has met that. Nil: cases about it are skipped.
+	// returns once the source has noticed. If nil, the cases about it are skipped.
 	Break func(ctx context.Context, broken bool) error
 
-	// Clock measures waits. Nil means the real clock. It must advance by itself.
+	// Clock measures waits. Nil means the real clock. It must advance on its own.
 	Clock clock.WithTicker
-	// Timeout limits one case, on the context. 0 means one minute.
+	// Timeout limits one case by its context. 0 means one minute.
 	Timeout time.Duration
 }
 
@@ -38,8 +38,8 @@ type Subject struct {
 type Case struct {
 	// Name is unique: the rule and what it promises.
 	Name string
-	// Run executes the case on a fresh subject. It calls no t.Run and no
-	// t.Parallel, so it may be run in a testing/synctest bubble.
+	// Run executes the case on a fresh subject. It does not call t.Run or
+	// t.Parallel, so it may run in a testing/synctest bubble.
 	Run func(t *testing.T, factory Factory)
 }
 
@@ -83,7 +83,7 @@ func Cases() []Case {
 
 const defaultTimeout = time.Minute
 
-// env is what a case works with.
+// env is the environment of a case.
 type env struct {
 	*watchtest.T
 	Subject

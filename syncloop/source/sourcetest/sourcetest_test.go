@@ -161,7 +161,7 @@ func (s *toy) Break(ctx context.Context, broken bool) error {
 	return s.edit(ctx, true, func() { s.broken = broken })
 }
 
-// edit changes the origin, and waits until the source has looked at that if asked for.
+// edit changes the origin and, if wait is set, waits until the source has looked at the change.
 func (s *toy) edit(ctx context.Context, wait bool, change func()) error {
 	if s.flaw == "deaf while it delivers" && s.delivering.Load() {
 		return nil
@@ -192,7 +192,7 @@ func factory(flaw string) sourcetest.Factory {
 	}
 }
 
-// caught are flaws that sources have or may well have, and the case that must notice.
+// caught maps flaws that sources have, or may well have, to the case that must notice them.
 func caught() map[string]string {
 	return map[string]string{
 		"name changes":              "M1 the name stays and is not empty",
@@ -214,7 +214,7 @@ func caught() map[string]string {
 	}
 }
 
-// A sound source passes every case, so that a flaw is the reason why one does not.
+// A sound source passes every case, so a case that fails fails because of the flaw.
 func TestSoundSourcePasses(t *testing.T) {
 	for _, c := range sourcetest.Cases() {
 		t.Run(c.Name, func(t *testing.T) {
@@ -223,7 +223,7 @@ func TestSoundSourcePasses(t *testing.T) {
 	}
 }
 
-// kit is what is checked, by flaws.
+// kit is the kit under test, checked with flaws.
 func kit() flawtest.Kit {
 	k := flawtest.Kit{Caught: caught(), Run: runFlawed}
 	for _, c := range sourcetest.Cases() {
@@ -248,7 +248,7 @@ func TestFlawed(t *testing.T)         { kit().Flawed(t) }
 func TestCasesHaveFlaws(t *testing.T) { kit().CasesHaveFlaws(t) }
 func TestFlawsAreCaught(t *testing.T) { kit().FlawsAreCaught(t) }
 
-// mySource is the subject of a source of one's own.
+// mySource is the subject for a source of your own.
 func mySource(*testing.T) sourcetest.Subject {
 	s := source.NewChannel(source.ChannelOptions{NodeName: "n1"}) // your source here
 	return sourcetest.Subject{
@@ -264,7 +264,7 @@ func ExampleRun() {
 	// Output: go test -run TestMySource
 }
 
-// In a bubble waits cost nothing.
+// In a bubble, waits take no real time.
 func ExampleCases_virtualTime() {
 	_ = func(t *testing.T) { // TestMySource
 		for _, c := range sourcetest.Cases() {
