@@ -26,6 +26,7 @@ func ask(t *testing.T, args ...string) (code int, stdout, stderr string) {
 // as JSON (cleanup.md DR3, DR4, OD9, edge case 12): here data of a volume whose owner
 // is gone, which is never removed, and a pod's folder that is in use.
 func TestCleanupPlan(t *testing.T) {
+	t.Parallel()
 	root, manifests := t.TempDir(), t.TempDir()
 	leftover := filepath.Join(root, "pods", "0badcafe-0000-0000-0000-000000000000", "volumes", "example.com~disk", "data", "precious")
 	if err := os.MkdirAll(filepath.Dir(leftover), 0o750); err != nil {

@@ -147,6 +147,7 @@ func socketOf(a *testAgent) string { return strings.TrimPrefix(a.listen, "unix:"
 
 // TestAgentThatHangs: no command waits forever, also not one whose answer has begun.
 func TestAgentThatHangs(t *testing.T) {
+	t.Parallel()
 	manifests := t.TempDir()
 	writeManifest(t, manifests, "web.yaml", pod("web", "host", "echo begun; exec sleep 1000", "  terminationGracePeriodSeconds: 1000"))
 	a := startAgent(t, "--manifests", manifests, "--root", t.TempDir())
@@ -197,6 +198,7 @@ func TestAgentThatHangs(t *testing.T) {
 
 // TestFullDisk: output that cannot be written ends each command with a code that is not 0, and says so.
 func TestFullDisk(t *testing.T) {
+	t.Parallel()
 	manifests := t.TempDir()
 	writeManifest(t, manifests, "web.yaml", pod("web", "host", "echo begun; exec sleep 1000"))
 	writeManifest(t, manifests, "bad.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: bad}\nspec: {containers: []}\n")

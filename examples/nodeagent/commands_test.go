@@ -34,6 +34,7 @@ func (a *testAgent) tells(args ...string) (code int, stdout, stderr string) {
 // TestCommandsAskTheAgent: the pods in every format, where one stands, refused manifests, problems, version;
 // a pod's name may lack the node's; nothing that may be secret is shown.
 func TestCommandsAskTheAgent(t *testing.T) {
+	t.Parallel()
 	const secret = "s3cr3t-value"
 	manifests := t.TempDir()
 	writeManifest(t, manifests, "web.yaml", pod("web", "host", "exec sleep 1000 # "+secret))
@@ -107,6 +108,7 @@ func TestCommandsAskTheAgent(t *testing.T) {
 
 // TestPodsWatch: a watch begins with every pod, then tells each change, and ends with the agent.
 func TestPodsWatch(t *testing.T) {
+	t.Parallel()
 	manifests := t.TempDir()
 	path := writeManifest(t, manifests, "web.yaml", pod("web", "host", "exec sleep 1000", "  terminationGracePeriodSeconds: 1"))
 	a := startAgent(t, "--manifests", manifests, "--root", t.TempDir(), "--drain")

@@ -51,6 +51,7 @@ func TestHints(t *testing.T) {
 
 // A pod above --max-pods is refused, and one on a disk that is too full too; both say why.
 func TestLimitsAreTold(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		flags         []string
 		reason, hint  string

@@ -33,6 +33,7 @@ func (a *testAgent) exec(input string, args ...string) (code int, stdout, stderr
 // TestExec: input and its end, both outputs, the exit code, a terminal; mistakes; what runs ends with its client and
 // with the agent.
 func TestExec(t *testing.T) {
+	t.Parallel()
 	manifests := t.TempDir()
 	writeManifest(t, manifests, "web.yaml", pod("web", "host", "exec sleep 1000"))
 	writeManifest(t, manifests, "over.yaml", pod("over", "host", "exit 0", "  restartPolicy: Never"))

@@ -109,7 +109,13 @@ var listening = regexp.MustCompile(`msg="nodeagent started".* listen=\S`)
 // startAgent runs nodeagent and waits until it serves.
 func startAgent(t *testing.T, args ...string) *testAgent {
 	t.Helper()
-	a := launch(t, args...)
+	return startAgentIn(t, nil, args...)
+}
+
+// startAgentIn is startAgent with further variables in the agent's environment.
+func startAgentIn(t *testing.T, env []string, args ...string) *testAgent {
+	t.Helper()
+	a := launch(t, env, args...)
 	await(t, "the agent to serve", func() error {
 		if !listening.MatchString(a.log()) {
 			select {
@@ -125,7 +131,7 @@ func startAgent(t *testing.T, args ...string) *testAgent {
 }
 
 // launch runs nodeagent with a socket of its own.
-func launch(t *testing.T, args ...string) *testAgent {
+func launch(t *testing.T, env []string, args ...string) *testAgent {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -153,7 +159,7 @@ func launch(t *testing.T, args ...string) *testAgent {
 		args = append([]string{"--process-as-root"}, args...)
 	}
 	a.cmd = exec.Command(cmp.Or(os.Getenv(agentProgram), self), append([]string{"--node-name", a.node}, args...)...)
-	a.cmd.Env = append(os.Environ(), asAgent+"=1")
+	a.cmd.Env = append(append(os.Environ(), asAgent+"=1"), env...)
 	stderr, err := a.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -70,6 +70,7 @@ func TestLogQuery(t *testing.T) {
 
 // TestLogsAndEvents: what containers wrote and what happened, of one pod and while it goes on.
 func TestLogsAndEvents(t *testing.T) {
+	t.Parallel()
 	manifests := t.TempDir()
 	mark := filepath.Join(t.TempDir(), "go")
 	writeManifest(t, manifests, "web.yaml", pod("web", "host", "echo one; echo two; echo three; while [ ! -e "+mark+" ]; do sleep 0.05; done; echo four; exit 3", "  restartPolicy: Never"))
@@ -158,6 +159,7 @@ func TestLogsAndEvents(t *testing.T) {
 // TestLogIsReadWhileItRotates: no line is lost or doubled for a client that follows over a rotation; one that
 // never reads harms neither the container nor the agent.
 func TestLogIsReadWhileItRotates(t *testing.T) {
+	t.Parallel()
 	manifests, root := t.TempDir(), t.TempDir()
 	writeManifest(t, manifests, "talk.yaml", pod("talk", "host", "i=0; while :; do i=$((i+1)); echo line $i; sleep 0.002; done", "  terminationGracePeriodSeconds: 1"))
 	a := startAgent(t, "--manifests", manifests, "--root", root, "--drain", "--container-log-max-size", "4Ki")

@@ -78,6 +78,7 @@ func TestEveryAlertSaysWhatToDo(t *testing.T) {
 // TestObservabilitySeries: an agent on the process runtime to which nothing has happened yet has
 // every series of alerts and dashboard, but those of a container runtime.
 func TestObservabilitySeries(t *testing.T) {
+	t.Parallel()
 	manifests := t.TempDir()
 	args := []string{"--manifests", manifests, "--root", t.TempDir()}
 	drainAtEnd(t, args...)

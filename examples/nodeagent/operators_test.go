@@ -21,13 +21,14 @@ import (
 // TestSecondAgent: two agents on one folder would fight; the second says so and
 // ends, and the first does not notice.
 func TestSecondAgent(t *testing.T) {
+	t.Parallel()
 	manifests := t.TempDir()
 	args := []string{"--manifests", manifests, "--root", t.TempDir()}
 	drainAtEnd(t, args...)
 	writeManifest(t, manifests, "steady.yaml", pod("steady", "host", "sleep 1000"))
 	a := startAgent(t, args...)
 	before := a.awaitPhase("steady", v1.PodRunning)
-	second := launch(t, args...)
+	second := launch(t, nil, args...)
 	if code := second.wait(); code != 1 {
 		t.Errorf("the second agent ended with exit code %d, want 1", code)
 	}
@@ -45,6 +46,7 @@ func TestSecondAgent(t *testing.T) {
 
 // TestStrangeFiles: what is no manifest is named in the log, and blocks nothing.
 func TestStrangeFiles(t *testing.T) {
+	t.Parallel()
 	manifests := t.TempDir()
 	args := []string{"--manifests", manifests, "--root", t.TempDir()}
 	drainAtEnd(t, args...)
@@ -83,6 +85,7 @@ func TestStrangeFiles(t *testing.T) {
 // TestFolderComesAndGoes: without the folder nothing is desired; with it everything
 // is again. Another file in its place changes nothing.
 func TestFolderComesAndGoes(t *testing.T) {
+	t.Parallel()
 	manifests := filepath.Join(t.TempDir(), "manifests")
 	if err := os.Mkdir(manifests, 0o750); err != nil {
 		t.Fatal(err)
@@ -110,6 +113,7 @@ func TestFolderComesAndGoes(t *testing.T) {
 
 // TestManyAtOnce: 200 manifests appear, run, and vanish.
 func TestManyAtOnce(t *testing.T) {
+	t.Parallel()
 	const n = 200
 	parent := t.TempDir()
 	manifests, staged := filepath.Join(parent, "manifests"), filepath.Join(parent, "staged")
@@ -152,6 +156,7 @@ func TestManyAtOnce(t *testing.T) {
 // TestSecondSignal: draining waits for a pod that ignores SIGTERM, a second signal
 // ends the agent at once, and the next one finishes the drain.
 func TestSecondSignal(t *testing.T) {
+	t.Parallel()
 	manifests, root := t.TempDir(), t.TempDir()
 	args := []string{"--manifests", manifests, "--root", root, "--drain"}
 	mark := filepath.Join(t.TempDir(), "deaf")

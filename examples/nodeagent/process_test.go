@@ -35,6 +35,7 @@ func drainAtEnd(t *testing.T, args ...string) {
 
 // TestBundledManifests is what a new user sees first.
 func TestBundledManifests(t *testing.T) {
+	t.Parallel()
 	manifests := manifestsCopy(t)
 	args := []string{"--manifests", manifests, "--root", t.TempDir()}
 	drainAtEnd(t, args...)
@@ -102,6 +103,7 @@ func TestBundledManifests(t *testing.T) {
 
 // TestKillAgent: an agent that dies loses nothing and disturbs nothing.
 func TestKillAgent(t *testing.T) {
+	t.Parallel()
 	manifests := t.TempDir()
 	args := []string{"--manifests", manifests, "--root", t.TempDir()}
 	drainAtEnd(t, args...)
@@ -147,6 +149,7 @@ func TestKillAgent(t *testing.T) {
 // kill the pod it defined before, nor forget that a job has run, and keeps no other
 // pod from being stopped.
 func TestKillAgentThenSpoil(t *testing.T) {
+	t.Parallel()
 	manifests, notes := t.TempDir(), t.TempDir()
 	args := []string{"--manifests", manifests, "--root", t.TempDir()}
 	drainAtEnd(t, args...)
@@ -204,6 +207,7 @@ func TestKillAgentThenSpoil(t *testing.T) {
 
 // TestBadManifests: what is wrong with one manifest is said and harms no other.
 func TestBadManifests(t *testing.T) {
+	t.Parallel()
 	manifests := t.TempDir()
 	args := []string{"--manifests", manifests, "--root", t.TempDir()}
 	drainAtEnd(t, args...) // and that ends well, though it keeps what an unreadable manifest may want (ND2)
@@ -253,6 +257,7 @@ func TestBadManifests(t *testing.T) {
 
 // TestRefusals: what cannot work is one clear sentence and a non-zero exit.
 func TestRefusals(t *testing.T) {
+	t.Parallel()
 	manifests := t.TempDir()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -278,7 +283,7 @@ func TestRefusals(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			args := append([]string{"--root", t.TempDir()}, test.args...)
-			a := launch(t, args...)
+			a := launch(t, nil, args...)
 			if code := a.wait(); code != test.code {
 				t.Errorf("exit code %d, want %d", code, test.code)
 			}
@@ -291,6 +296,7 @@ func TestRefusals(t *testing.T) {
 
 // TestDrain: with --drain nothing is left.
 func TestDrain(t *testing.T) {
+	t.Parallel()
 	manifests, root := t.TempDir(), t.TempDir()
 	mark := filepath.Join(t.TempDir(), "stopped")
 	writeManifest(t, manifests, "polite.yaml", pod("polite", "host", fmt.Sprintf("trap 'touch %s; exit 0' TERM; while :; do sleep 0.05; done", mark)))
@@ -311,6 +317,7 @@ func TestDrain(t *testing.T) {
 // TestObjectsReachPods: D8, OB7. With --objects a pod gets its config maps and secrets, and a change
 // of one reaches the volume of the pod that runs.
 func TestObjectsReachPods(t *testing.T) {
+	t.Parallel()
 	manifests, objects := t.TempDir(), filepath.Join(t.TempDir(), "objects")
 	if err := os.Mkdir(objects, 0o700); err != nil {
 		t.Fatal(err)
@@ -367,7 +374,7 @@ spec:
 	if err := os.Chmod(objects, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	open := launch(t, args...)
+	open := launch(t, nil, args...)
 	if code := open.wait(); code == 0 || !strings.Contains(open.log(), "--objects") || !strings.Contains(open.log(), "chmod 700") {
 		t.Errorf("an open folder: exit code %d, %s", code, open.log())
 	}

@@ -61,6 +61,7 @@ func rows(text string) (out []string) {
 // RO1-RO5: jobs and a server run once; the exit code and the table say what became of them; the
 // next run does nothing again.
 func TestRunOnce(t *testing.T) {
+	t.Parallel()
 	manifests, marks := t.TempDir(), t.TempDir()
 	args := []string{"--manifests", manifests, "--root", t.TempDir(), "--run-once-min-ready", "1s"}
 	drainAtEnd(t, args[:4]...)
@@ -93,6 +94,7 @@ func TestRunOnce(t *testing.T) {
 
 // RO4: a run that takes too long, and one that is told to end, end with code 1 and a report.
 func TestRunOnceEndsEarly(t *testing.T) {
+	t.Parallel()
 	manifests, mark := t.TempDir(), filepath.Join(t.TempDir(), "runs")
 	args := []string{"--manifests", manifests, "--root", t.TempDir(), "--drain"}
 	writeManifest(t, manifests, "long.yaml", pod("long", "host", "touch "+mark+"; exec sleep 1000", "  restartPolicy: Never", "  terminationGracePeriodSeconds: 1"))
@@ -120,6 +122,7 @@ func TestRunOnceEndsEarly(t *testing.T) {
 
 // RO3: a run that is killed is continued by the next one, and the job runs once.
 func TestRunOnceAfterKill(t *testing.T) {
+	t.Parallel()
 	manifests, mark := t.TempDir(), filepath.Join(t.TempDir(), "runs")
 	args := []string{"--manifests", manifests, "--root", t.TempDir()}
 	writeManifest(t, manifests, "job.yaml", pod("job", "host", "echo ran >> "+mark+"; while [ ! -e "+mark+".end ]; do sleep 0.02; done; exit 0", "  restartPolicy: Never"))

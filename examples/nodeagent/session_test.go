@@ -37,6 +37,7 @@ func masked(text string) string {
 // for times and IDs. On a slow machine a pod may have stopped before a command looks at it, so a
 // session that is not as recorded is played again.
 func TestSession(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile("../../docs/guide/nodeagent.md")
 	if err != nil {
 		t.Fatal(err)

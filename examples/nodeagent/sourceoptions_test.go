@@ -125,6 +125,7 @@ func TestProcessAsRoot(t *testing.T) {
 // forbids, and one that claims to be critical for the node, are Failed with the reason (PS1, PS4).
 // A pod of the folder may do both.
 func TestManifestURL(t *testing.T) {
+	t.Parallel()
 	served := make(chan string, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		select {

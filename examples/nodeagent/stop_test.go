@@ -31,6 +31,7 @@ func (a *testAgent) awaitStubborn(name string) {
 
 // TestDrainCommand: it says what it waits for, and ends with the agent when all pods are stopped.
 func TestDrainCommand(t *testing.T) {
+	t.Parallel()
 	manifests, root := t.TempDir(), t.TempDir()
 	writeManifest(t, manifests, "deaf.yaml", stubborn("deaf", "2"))
 	writeManifest(t, manifests, "web.yaml", pod("web", "host", "exec sleep 1000"))
@@ -54,6 +55,7 @@ func TestDrainCommand(t *testing.T) {
 
 // TestStopTellsWhatItWaitsFor: after SIGTERM the log names the pod that holds up the drain.
 func TestStopTellsWhatItWaitsFor(t *testing.T) {
+	t.Parallel()
 	manifests := t.TempDir()
 	writeManifest(t, manifests, "deaf.yaml", stubborn("deaf", "7"))
 	a := startAgent(t, "--manifests", manifests, "--root", t.TempDir(), "--drain")
@@ -74,6 +76,7 @@ func TestStopTellsWhatItWaitsFor(t *testing.T) {
 
 // TestRestartCommand: the container runs again when the command returns, the pod says why, and what cannot be restarted is refused.
 func TestRestartCommand(t *testing.T) {
+	t.Parallel()
 	manifests := t.TempDir()
 	writeManifest(t, manifests, "web.yaml", pod("web", "host", "exec sleep 1000"))
 	writeManifest(t, manifests, "once.yaml", pod("once", "host", "exec sleep 1000", "  restartPolicy: Never"))
@@ -112,6 +115,7 @@ func TestRestartCommand(t *testing.T) {
 // TestRestartTellsWhatItWaitsFor: a restart that lasts says what it waits for, in which container, and how far that is;
 // all restarted containers are named with their ends.
 func TestRestartTellsWhatItWaitsFor(t *testing.T) {
+	t.Parallel()
 	manifests := t.TempDir()
 	two := strings.Replace(stubborn("deaf", "5"), "  containers:\n", "  containers:\n  - {name: side, image: host, command: [sh, -c, exec sleep 1000]}\n", 1)
 	writeManifest(t, manifests, "deaf.yaml", strings.Replace(two, "{name: deaf}", "{name: deaf, annotations: {"+defaultContainer+": main}}", 1))
@@ -139,6 +143,7 @@ func TestRestartTellsWhatItWaitsFor(t *testing.T) {
 
 // TestEvictCommand: the pod is Failed, for the reason that was given, when the command returns.
 func TestEvictCommand(t *testing.T) {
+	t.Parallel()
 	manifests := t.TempDir()
 	writeManifest(t, manifests, "deaf.yaml", stubborn("deaf", "1000"))
 	a := startAgent(t, "--manifests", manifests, "--root", t.TempDir(), "--drain")

@@ -28,14 +28,13 @@ var unit string
 // TestServiceIsTold: systemd learns that the agent is ready, how it is, that it lives, and what its end waits for; programs of
 // pods do not learn where systemd listens.
 func TestServiceIsTold(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(shortDir(t), "notify")
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	t.Setenv("NOTIFY_SOCKET", path)
-	t.Setenv("WATCHDOG_USEC", "200000")
 	var said []string
 	hear := func(want string) {
 		t.Helper()
@@ -54,7 +53,7 @@ func TestServiceIsTold(t *testing.T) {
 	}
 	manifests := t.TempDir()
 	writeManifest(t, manifests, "deaf.yaml", pod("deaf", "host", "trap '' TERM; env; while :; do sleep 0.1; done", "  terminationGracePeriodSeconds: 7"))
-	a := startAgent(t, "--manifests", manifests, "--root", t.TempDir(), "--drain")
+	a := startAgentIn(t, []string{"NOTIFY_SOCKET=" + path, "WATCHDOG_USEC=200000"}, "--manifests", manifests, "--root", t.TempDir(), "--drain")
 	hear("READY=1")
 	a.awaitPhase("deaf", v1.PodRunning)
 	hear("STATUS=1 pods\nWATCHDOG=1")
