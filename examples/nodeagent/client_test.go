@@ -150,11 +150,13 @@ func TestAgentThatHangs(t *testing.T) {
 	t.Parallel()
 	manifests := t.TempDir()
 	writeManifest(t, manifests, "web.yaml", pod("web", "host", "echo begun; exec sleep 1000", "  terminationGracePeriodSeconds: 1000"))
-	a := startAgent(t, "--manifests", manifests, "--root", t.TempDir())
+	args := []string{"--manifests", manifests, "--root", t.TempDir()}
+	drainAtEnd(t, args...)
+	a := startAgent(t, args...)
 	a.awaitPhase("web", v1.PodRunning)
 	const patience = "2s"
 	want := "has not answered within " + patience + ": it, or the container runtime, hangs; its log says more"
-	begun := map[string]*lockedBuffer{"pods -w": {}, "events -w": {}, "logs -f web": {}, "exec web -- sh -c echo;sleep${IFS}1000": {}}
+	begun := map[string]*lockedBuffer{"pods -w": {}, "events -w": {}, "logs -f web": {}, "exec web -- sh -c echo;sleep${IFS}60": {}}
 	type end struct {
 		line, problems string
 		code           int
