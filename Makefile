@@ -30,10 +30,7 @@ test: ## everything: unit tests, race detector, end-to-end on a real containerd
 	@tools/ci/test.sh
 
 unit: ## the tests that need nothing but Go
-	cd . && $(INMEMORY) $(GO) test $(RACE) ./...
-	cd examples && $(INMEMORY) $(GO) test $(RACE) -parallel 4 ./... # those of nodeagent mostly wait
-	cd kube && $(INMEMORY) $(GO) test $(RACE) ./...
-	cd tools && $(GO) test ./...
+	@RACE=$(RACE) tools/ci/unit.sh
 
 e2e: ## only the tests on a real containerd, the installed one and 2.x (CONTAINERD=installed or 2 for one)
 	@tools/ci/test.sh --e2e

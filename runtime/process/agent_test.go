@@ -15,6 +15,8 @@ import (
 
 	"golang.org/x/sys/unix"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/runtime/process/internal/osproc"
 )
 
 // agentEnv makes the test binary an agent: JSON of agentJob.
@@ -65,6 +67,7 @@ type agent struct {
 	command   *exec.Cmd
 	container string
 	root      string
+	logs      string
 }
 
 // startAgent returns once the agent's container runs.
@@ -76,7 +79,7 @@ func startAgent(t *testing.T, supervised bool, script string) *agent {
 	}
 	data, err := json.Marshal(job)
 	must(t, err)
-	a := &agent{command: exec.Command(selfExecutable), root: job.Root}
+	a := &agent{command: exec.Command(selfExecutable), root: job.Root, logs: job.LogDir}
 	a.command.Env = append(os.Environ(), agentEnv+"="+string(data))
 	a.command.Stderr = os.Stderr
 	out, err := a.command.StdoutPipe()
@@ -87,7 +90,14 @@ func startAgent(t *testing.T, supervised bool, script string) *agent {
 		rest, _ := io.ReadAll(out)
 		t.Fatalf("agent: %v %s", err, rest)
 	}
-	t.Cleanup(func() { a.kill(t) })
+	t.Cleanup(func() {
+		a.kill(t)
+		// A test that failed half-way may have left the container running.
+		var started startedRecord
+		if ok, _ := readRecord(filepath.Join(a.root, containersDir, a.container), startedFile, &started); ok {
+			must(t, osproc.KillSession(started.Process))
+		}
+	})
 	return a
 }
 

@@ -36,6 +36,12 @@ func TestAgentKilledContainerRuns(t *testing.T) {
 		a := startAgent(t, supervisor.enabled(), "echo before; "+
 			waitForFile(dir+"/talk", "echo after; ")+waitForFile(dir+"/exit", "echo bye; exit 7"))
 		before := processOf(t, a)
+		// Without a supervisor a line dies with an agent that has read it and not yet written it.
+		eventually(t, "line before", func() bool {
+			files, err := filepath.Glob(filepath.Join(a.logs, "*", "*"))
+			must(t, err)
+			return len(files) == 1 && strings.Contains(readFile(t, files[0]), " before\n")
+		})
 		a.kill(t)
 		touch(t, dir+"/talk") // output while no agent reads it
 

@@ -4,7 +4,7 @@
 # repeated because it failed, and a failure does not end the run.
 #
 #   COUNT=50        runs of each test
-#   PACKAGES=...    packages of the main module or, as ./examples/..., of examples
+#   PACKAGES=...    packages of the main module or, as ./examples/... and ./kube/..., of the others
 #   RUN=regexp      only these tests
 #   E2E=1           the tests on a real containerd instead of the others
 #
@@ -44,11 +44,11 @@ start_hogs() {
 
 # packages prints "module package" of every package that has tests.
 packages() {
-	for module in . examples; do
-		local patterns=()
-		for p in ${PACKAGES:-./... ./examples/...}; do
+	for module in . examples kube; do
+		local patterns=() p
+		for p in ${PACKAGES:-./... ./examples/... ./kube/...}; do
 			case $p in
-			./examples/*) [ $module = . ] || patterns+=("./${p#./examples/}") ;;
+			./examples/* | ./kube/*) [[ $p != "./$module/"* ]] || patterns+=("./${p#"./$module/"}") ;;
 			*) [ $module != . ] || patterns+=("$p") ;;
 			esac
 		done
