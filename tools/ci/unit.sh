@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# Runs the tests that need nothing but Go, of every module.
+#
+# The main module mostly computes, in virtual time; the others mostly wait, so they run
+# beside it, and their results are printed after its own.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+inmemory=$PWD/tools/ci/inmemory.sh
+race=${RACE--race}
+# The modules make each other slow, not wrong.
+export PODWRIGHT_PATIENCE=${PODWRIGHT_PATIENCE:-8}
+# A program built with -race sleeps a second when it ends, to catch races of what
+# still runs. The tests check for goroutines that still run.
+export GORACE="atexit_sleep_ms=10 ${GORACE:-}"
+
+tests() {
+	local dir=$1
+	shift
+	# Without DWARF tables programs link in two thirds of the time; stack traces do not need them.
+	(cd "$dir" && "$inmemory" go test -ldflags=-w "$@" ./...)
+}
+
+beside() {
+	local code=0
+	tests examples $race -parallel 4 || code=$?
+	tests kube $race || code=$?
+	tests tools || code=$?
+	return "$code"
+}
+
+output=$(mktemp)
+trap 'rm -f "$output"' EXIT
+beside >"$output" 2>&1 </dev/null &
+waiting=$!
+code=0
+tests . $race || code=$?
+wait "$waiting" || code=$?
+cat "$output"
+exit "$code"
