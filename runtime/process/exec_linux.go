@@ -22,8 +22,8 @@ const maxExecOutput = 16 << 20
 // directory, in a session of its own, and waits for it. When the time-out is over, ctx
 // ends, or the container ends, everything cmd started is killed, and what it had
 // written is returned with [runtime.ErrDeadline], a context error or
-// [runtime.ErrFailedPrecondition]. Processes that cmd leaves in the background keep
-// running; their output is not read. At most 16 MiB of each stream are returned.
+// [runtime.ErrFailedPrecondition]. Processes that cmd leaves in the background run until
+// the container ends; their output is not read. At most 16 MiB of each stream are returned.
 func (r *Runtime) ExecSync(ctx context.Context, containerID string, cmd []string, timeout time.Duration) (stdout, stderr []byte, err error) {
 	leave, err := r.enter(ctx)
 	if err != nil {
@@ -69,7 +69,7 @@ func (r *Runtime) ExecSync(ctx context.Context, containerID string, cmd []string
 		err = ctxError(ctx)
 	case <-c.exited:
 		r.abort(j)
-		err = fmt.Errorf("the container ended before command %q: %w", cmd[0], runtime.ErrFailedPrecondition)
+		err = errContainerEnded()
 	case <-r.closing:
 		r.abort(j)
 		err = errClosed()
@@ -89,6 +89,11 @@ type job struct {
 	process *osproc.Process
 	pumps   []*pump
 	ended   chan struct{}
+	exited  <-chan struct{} // the container's end
+}
+
+func errContainerEnded() error {
+	return fmt.Errorf("the container ended before the command: %w", runtime.ErrFailedPrecondition)
 }
 
 // startJob starts cmd. The files are the job's from now on, or closed after an error.
@@ -108,7 +113,7 @@ func (r *Runtime) startJob(c *container, u *run, cmd []string, files *jobFiles) 
 		pid, fd, err = launch.Start(spec)
 		return err
 	}
-	j := &job{ended: make(chan struct{})}
+	j := &job{ended: make(chan struct{}), exited: c.exited}
 	if err = u.process.WithFD(start); err == nil {
 		j.process, err = osproc.Adopt(pid, fd)
 	}
@@ -139,6 +144,11 @@ func (j *job) finish() error {
 	case !ok:
 		return errors.New("the exit code of the command is lost: another part of this program waited for it")
 	case status.Signaled():
+		select {
+		case <-j.exited: // it was killed as one of the container's leftovers
+			return errContainerEnded()
+		default:
+		}
 		return &runtime.ExitError{Code: codeSignal + int(status.Signal())}
 	case status.ExitStatus() != 0:
 		return &runtime.ExitError{Code: status.ExitStatus()}

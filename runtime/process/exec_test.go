@@ -83,6 +83,58 @@ func TestExecEndsWithContainer(t *testing.T) {
 	})
 }
 
+// What a command leaves in the background, even in a session of its own, ends with the container,
+// also if no agent runs then: the next one ends it.
+func TestBackgroundEndsWithContainer(t *testing.T) {
+	eachMode(t, func(t *testing.T, supervisor Supervisor) {
+		for _, agentRuns := range []bool{true, false} {
+			t.Run(fmt.Sprintf("agent runs %v", agentRuns), func(t *testing.T) {
+				root, end := t.TempDir(), t.TempDir()+"/end"
+				r := openRuntime(t, root, supervisor)
+				sandbox := runSandbox(t, r)
+				run := func(name, script string) string {
+					id, err := r.CreateContainer(t.Context(), sandbox, shell(script, func(c *runtimeapi.ContainerConfig) { c.Metadata.Name = name }), nil)
+					must(t, err)
+					must(t, r.StartContainer(t.Context(), id))
+					return id
+				}
+				id, other := run("main", waitForFile(end, "exit 0")), run("other", "sleep 1000")
+				left := background(t, r, id, "setsid sleep 1000 & echo $!")
+				others := background(t, r, other, "sleep 1000 & echo $!")
+				process, err := osproc.Identify(info(t, r, id).PID)
+				must(t, err)
+				if !agentRuns {
+					must(t, r.Close(t.Context()))
+				}
+				touch(t, end)
+				if !agentRuns {
+					eventually(t, "the container ends", func() bool { return gone(process) })
+					r = openRuntime(t, root, supervisor)
+				}
+				waitExit(t, r, id)
+				eventually(t, "the process in the background ends", func() bool { return gone(left) })
+				if gone(others) {
+					t.Error("what runs in the background of another container is gone")
+				}
+				must(t, r.StopContainer(t.Context(), other, 0))
+				eventually(t, "the process in the background of the other ends", func() bool { return gone(others) })
+			})
+		}
+	})
+}
+
+// background runs a script that prints the pid of a process it leaves in the background.
+func background(t *testing.T, r *Runtime, container, script string) osproc.Identity {
+	t.Helper()
+	out, _, err := r.ExecSync(t.Context(), container, []string{"/bin/sh", "-c", script}, 0)
+	must(t, err)
+	pid, err := strconv.Atoi(strings.TrimSpace(string(out)))
+	must(t, err)
+	id, err := osproc.Identify(pid)
+	must(t, err)
+	return id
+}
+
 // A background process that keeps the output open does not keep the call; output
 // is bounded; what cannot run has no exit status.
 func TestExecOutput(t *testing.T) {
@@ -92,18 +144,9 @@ func TestExecOutput(t *testing.T) {
 		stdout, _, err := r.ExecSync(t.Context(), id, []string{"/bin/sh", "-c", script}, 0)
 		return string(stdout), err
 	}
-	out, err := run("sleep 1000 & echo $!")
-	must(t, err)
-	pid, err := strconv.Atoi(strings.TrimSpace(out))
-	must(t, err)
-	background, err := osproc.Identify(pid)
-	must(t, err)
-	p, err := osproc.Open(background)
-	must(t, err)
-	must(t, p.Signal(9))
-	p.Close()
+	background(t, r, id, "sleep 1000 & echo $!")
 
-	out, err = run(fmt.Sprintf("head -c %d /dev/zero", maxExecOutput+100_000))
+	out, err := run(fmt.Sprintf("head -c %d /dev/zero", maxExecOutput+100_000))
 	must(t, err)
 	if len(out) != maxExecOutput {
 		t.Errorf("%d bytes of output, want the limit %d", len(out), maxExecOutput)

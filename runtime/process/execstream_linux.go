@@ -105,7 +105,7 @@ func (r *Runtime) awaitStream(ctx context.Context, c *container, j *job, files *
 			return ctxError(ctx)
 		case <-c.exited:
 			r.abort(j)
-			return fmt.Errorf("the container ended before the command: %w", runtime.ErrFailedPrecondition)
+			return errContainerEnded()
 		case <-r.closing:
 			r.abort(j)
 			return errClosed()

@@ -16,8 +16,9 @@ import (
 	"github.com/podwright/podwright/runtime/process/internal/osproc"
 )
 
-// containerEnv is in the environment of every container's process. It serves to
-// find a container whose starter was killed between the fork and the record of it.
+// containerEnv is in the environment of a container's process and of the commands run in it.
+// It serves to find a container whose starter was killed between the fork and the record of it,
+// and what commands in it left behind once it has ended.
 const containerEnv = "PODWRIGHT_CONTAINER_ID"
 
 // startContainer starts the process of a container as a child of the caller,
@@ -39,7 +40,6 @@ func startContainer(dir string, record *containerRecord, supervisor osproc.Ident
 		return nil, nil, err
 	}
 	spec := launchSpec(record)
-	spec.Env = append(spec.Env[:len(spec.Env):len(spec.Env)], containerEnv+"="+record.ID)
 	spec.PrivateMounts, spec.Mounts = record.privateMounts(), record.Mounts
 	spec.Stdin, spec.Stdout, spec.Stderr = null, files.stdout, files.stderr
 
@@ -66,8 +66,9 @@ func startContainer(dir string, record *containerRecord, supervisor osproc.Ident
 
 // launchSpec is what a container's process and commands run in it have in common.
 func launchSpec(record *containerRecord) launch.Spec {
+	env := append(record.Env[:len(record.Env):len(record.Env)], containerEnv+"="+record.ID)
 	return launch.Spec{
-		Args: record.Args, Env: record.Env, Dir: record.Dir, Root: record.Root,
+		Args: record.Args, Env: env, Dir: record.Dir, Root: record.Root,
 		User: record.User, NoNewPrivs: record.NoNewPrivs,
 	}
 }

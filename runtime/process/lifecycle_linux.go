@@ -205,6 +205,7 @@ func (r *Runtime) ended(c *container, exit exitRecord) {
 		u.release(true)
 	}
 	r.publish(c.record.SandboxID, c.record.ID, runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT)
+	r.killLeftovers(map[string]bool{c.record.ID: true})
 }
 
 // running counts the running containers.

@@ -55,6 +55,7 @@ type Runtime struct {
 	names       map[string]string // what must be unique, to the ID that has it
 	folders     map[string]bool   // images asked for
 	subscribers map[*subscriber]struct{}
+	leftovers   leftovers
 }
 
 var (

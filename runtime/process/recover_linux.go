@@ -32,13 +32,26 @@ func (r *Runtime) recover() error {
 		return err
 	}
 	starting, err := r.readContainers()
+	if err == nil && len(starting) > 0 {
+		err = r.findStarting(starting)
+	}
 	if err != nil {
 		return err
 	}
-	if len(starting) > 0 {
-		return r.findStarting(starting)
-	}
+	r.killLeftovers(r.endedContainers())
 	return nil
+}
+
+func (r *Runtime) endedContainers() map[string]bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ended := map[string]bool{}
+	for id, c := range r.containers {
+		if c.state == runtimeapi.ContainerState_CONTAINER_EXITED {
+			ended[id] = true
+		}
+	}
+	return ended
 }
 
 func (r *Runtime) readSandboxes() error {

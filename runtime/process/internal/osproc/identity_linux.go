@@ -156,19 +156,28 @@ func FindByEnv(variable string, values map[string]bool) (map[string]Identity, er
 		if s.dead() || s.session != s.pid {
 			continue
 		}
-		env, err := os.ReadFile("/proc/" + strconv.Itoa(s.pid) + "/environ")
-		if err != nil {
+		value, ok := initialEnv(s.pid, variable)
+		if !ok || !values[value] {
 			continue
 		}
-		for entry := range bytes.SplitSeq(env, []byte{0}) {
-			name, value, _ := strings.Cut(string(entry), "=")
-			if name != variable || !values[value] {
-				continue
-			}
-			if known, ok := found[value]; !ok || s.startTime < known.StartTime {
-				found[value] = Identity{PID: s.pid, StartTime: s.startTime, BootID: boot}
-			}
+		if known, ok := found[value]; !ok || s.startTime < known.StartTime {
+			found[value] = Identity{PID: s.pid, StartTime: s.startTime, BootID: boot}
 		}
 	}
 	return found, nil
+}
+
+// initialEnv returns the last value of the variable in the environment that a process began
+// with; ok is false if there is none, or if it cannot be read.
+func initialEnv(pid int, variable string) (value string, ok bool) {
+	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+	if err != nil {
+		return "", false
+	}
+	for entry := range strings.SplitSeq(string(env), "\x00") {
+		if name, v, _ := strings.Cut(entry, "="); name == variable {
+			value, ok = v, true
+		}
+	}
+	return value, ok
 }

@@ -257,6 +257,37 @@ func TestFindByEnv(t *testing.T) {
 	}
 }
 
+// KillByEnv reaches every session of a value and no process of another value.
+func TestKillByEnv(t *testing.T) {
+	mark := func(value string) *exec.Cmd {
+		cmd := exec.Command("sh", "-c", "setsid sleep 1000 & sleep 1000")
+		cmd.Env = append(os.Environ(), "OSPROC_KILL="+value)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		return cmd
+	}
+	killed, kept := mark("killed"), mark("kept")
+	if err := KillByEnv("OSPROC_KILL", map[string]bool{"killed": true, "absent": true}); err != nil {
+		t.Error(err)
+	}
+	_ = killed.Wait() // returns: it was killed
+	for {
+		found, err := FindByEnv("OSPROC_KILL", map[string]bool{"killed": true, "kept": true})
+		if _, ok := found["kept"]; err != nil || !ok {
+			t.Errorf("left: %v, %v", found, err)
+		}
+		if _, dying := found["killed"]; !dying {
+			break
+		}
+	}
+	if err := KillByEnv("OSPROC_KILL", map[string]bool{"kept": true}); err != nil {
+		t.Error(err)
+	}
+	_ = kept.Wait()
+}
+
 func ExampleProcess_Alive() {
 	cmd := exec.Command("sleep", "1000")
 	if err := cmd.Start(); err != nil {

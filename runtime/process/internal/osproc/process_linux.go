@@ -168,6 +168,33 @@ func KillChildren(pid int) (killed bool, err error) {
 	return killed, err
 }
 
+// killPasses is how often [KillByEnv] looks for processes that were forked during the last look.
+const killPasses = 10
+
+// KillByEnv kills every process whose initial environment holds one of the values of the
+// variable. Processes whose environment cannot be read are left out, and one that cannot be
+// killed is not waited for.
+func KillByEnv(variable string, values map[string]bool) error {
+	known := map[int]bool{} // by pid
+	for range killPasses {
+		before := len(known)
+		err := killAll(func(s stat) bool {
+			if known[s.pid] {
+				return false
+			}
+			if value, ok := initialEnv(s.pid, variable); !ok || !values[value] {
+				return false
+			}
+			known[s.pid] = true
+			return true
+		})
+		if err != nil || len(known) == before {
+			return err
+		}
+	}
+	return nil
+}
+
 // killAll kills all processes that match. Each is pinned by a pidfd and checked
 // again before the signal, so that a reused pid is not hit.
 func killAll(match func(stat) bool) error {
