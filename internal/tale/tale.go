@@ -225,11 +225,22 @@ func (t *Tale) Join(other *Tale) {
 func strays(seen, told []string) int {
 	next := 0
 	for i, s := range seen {
-		found := slices.Index(told[next:], s)
+		found := slices.IndexFunc(told[next:], func(t string) bool { return t == s || precedes(s, t) })
 		if found < 0 {
 			return i
 		}
-		next += found + 1
+		next += found
+		if told[next] == s {
+			next++
+		}
 	}
 	return -1
+}
+
+// precedes reports whether a status is the terminal one but for its phase: all containers have
+// ended, and the pod is not over yet. Both are published in one moment, and a sink that is quick
+// enough gets the first of them too, which the undisturbed lives may never have shown.
+func precedes(s, terminal string) bool {
+	rest, ok := strings.CutPrefix(s, string(v1.PodRunning))
+	return ok && (terminal == string(v1.PodSucceeded)+rest || terminal == string(v1.PodFailed)+rest)
 }

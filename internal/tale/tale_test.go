@@ -50,6 +50,8 @@ func TestDifferences(t *testing.T) {
 		"the same":              {other: undisturbed()},
 		"a status is missed":    {other: told(status(v1.PodPending), status(v1.PodFailed, ended(0, 7)))},
 		"a status is repeated":  {other: told(status(v1.PodPending), status(v1.PodPending), status(v1.PodFailed, ended(0, 7)))},
+		"ended, not yet over":   {other: told(status(v1.PodPending), status(v1.PodRunning, ended(0, 7)), status(v1.PodFailed, ended(0, 7)))},
+		"never over":            {other: told(status(v1.PodPending), status(v1.PodRunning, ended(0, 7))), want: "does not end as"},
 		"a status goes back":    {other: told(status(v1.PodRunning, runs(0)), status(v1.PodPending), status(v1.PodFailed, ended(0, 7))), want: "status 1 is not what"},
 		"the last is missed":    {other: told(status(v1.PodPending), status(v1.PodRunning, runs(0))), want: "does not end as"},
 		"another exit code":     {other: told(status(v1.PodPending), status(v1.PodFailed, ended(0, 137))), want: "ends of containers"},
