@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strconv"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/portforward"
@@ -55,6 +56,9 @@ func onContainerd(t *testing.T) *rig {
 	}, config)
 	if err == nil {
 		err = c.StartContainer(t.Context(), id)
+	}
+	if err == nil { // 8080 is 1F90 in the tables of sockets
+		_, _, err = c.ExecSync(t.Context(), id, []string{"sh", "-c", "until grep -qs ':1F90 ' /proc/net/tcp /proc/net/tcp6; do sleep 0.05; done"}, time.Minute)
 	}
 	if err != nil {
 		t.Fatal(err)
