@@ -115,7 +115,7 @@ func startAgent(t *testing.T, args ...string) *testAgent {
 // startAgentIn is startAgent with further variables in the agent's environment.
 func startAgentIn(t *testing.T, env []string, args ...string) *testAgent {
 	t.Helper()
-	a := launch(t, env, args...)
+	a := launchIn(t, env, args...)
 	await(t, "the agent to serve", func() error {
 		if !listening.MatchString(a.log()) {
 			select {
@@ -131,7 +131,13 @@ func startAgentIn(t *testing.T, env []string, args ...string) *testAgent {
 }
 
 // launch runs nodeagent with a socket of its own.
-func launch(t *testing.T, env []string, args ...string) *testAgent {
+func launch(t *testing.T, args ...string) *testAgent {
+	t.Helper()
+	return launchIn(t, nil, args...)
+}
+
+// launchIn is launch with further variables in the agent's environment.
+func launchIn(t *testing.T, env []string, args ...string) *testAgent {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {

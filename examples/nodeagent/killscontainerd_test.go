@@ -91,7 +91,7 @@ func TestContainerdKills(t *testing.T) {
 		statuses: storybook{path: filepath.Join(t.TempDir(), "statuses"), tales: map[string]*podTale{}}, kinds: map[string]killedKind{}, live: map[string]bool{},
 	}
 	k.args = append(args, "--statuses", k.statuses.path)
-	k.agent = launch(t, nil, k.args...)
+	k.agent = launch(t, k.args...)
 	for range *killCount {
 		k.turn(k.statuses.open(t))
 		longest := 1500
@@ -102,7 +102,7 @@ func TestContainerdKills(t *testing.T) {
 		<-timer.C
 		k.agent.kill()
 		k.t.Logf("killed at %s", time.Now().Format(time.StampMilli))
-		k.agent = launch(t, nil, k.args...)
+		k.agent = launch(t, k.args...)
 	}
 	k.end()
 	k.check()

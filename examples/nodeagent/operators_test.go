@@ -28,7 +28,7 @@ func TestSecondAgent(t *testing.T) {
 	writeManifest(t, manifests, "steady.yaml", pod("steady", "host", "sleep 1000"))
 	a := startAgent(t, args...)
 	before := a.awaitPhase("steady", v1.PodRunning)
-	second := launch(t, nil, args...)
+	second := launch(t, args...)
 	if code := second.wait(); code != 1 {
 		t.Errorf("the second agent ended with exit code %d, want 1", code)
 	}

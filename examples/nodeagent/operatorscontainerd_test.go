@@ -25,7 +25,7 @@ func TestContainerdSecondAgent(t *testing.T) {
 	writeManifest(t, manifests, "steady.yaml", pod("steady", runtime.Image, "sleep 1000"))
 	a := startAgent(t, args...)
 	a.awaitPhase("steady", v1.PodRunning)
-	second := launch(t, nil, args...)
+	second := launch(t, args...)
 	if code := second.wait(); code != 1 {
 		t.Errorf("the second agent ended with exit code %d, want 1", code)
 	}
@@ -189,7 +189,7 @@ func TestContainerdStopWithoutRuntime(t *testing.T) {
 		t.Errorf("ended after %v", took)
 	}
 
-	late := launch(t, nil, args...)
+	late := launch(t, args...)
 	if code := late.wait(); code != 1 {
 		t.Errorf("an agent without a runtime ended with exit code %d, want 1", code)
 	}

@@ -283,7 +283,7 @@ func TestRefusals(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			args := append([]string{"--root", t.TempDir()}, test.args...)
-			a := launch(t, nil, args...)
+			a := launch(t, args...)
 			if code := a.wait(); code != test.code {
 				t.Errorf("exit code %d, want %d", code, test.code)
 			}
@@ -374,7 +374,7 @@ spec:
 	if err := os.Chmod(objects, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	open := launch(t, nil, args...)
+	open := launch(t, args...)
 	if code := open.wait(); code == 0 || !strings.Contains(open.log(), "--objects") || !strings.Contains(open.log(), "chmod 700") {
 		t.Errorf("an open folder: exit code %d, %s", code, open.log())
 	}

@@ -42,22 +42,29 @@ func (e *env) events(ctx context.Context) (events chan *runtimeapi.ContainerEven
 	return events, done
 }
 
-// awaitStream returns once the stream delivers events. Over gRPC a stream is open before the
-// runtime has taken its request, and what happens in between is not delivered.
+// awaitStream returns once the stream tells of a container that this case created. Over gRPC a
+// stream is open before the runtime has taken its request, and what happens in between is not
+// delivered.
 func (e *env) awaitStream(s *sandbox, events <-chan *runtimeapi.ContainerEventResponse, ended <-chan error) {
 	e.Helper()
+	created := map[string]bool{}
 	e.eventually("the stream tells of a container that is created", func() bool {
 		id := e.create(s, Program{})
+		created[id] = true
 		e.must(e.Runtime.RemoveContainer(e.ctx, id))
-		select {
-		case <-events:
-			return true
-		case err := <-ended:
-			e.skipUnimplemented(err)
-			e.Fatalf("the stream ended: %v", err)
-		default:
+		for {
+			select {
+			case event := <-events:
+				if created[event.GetContainerId()] {
+					return true
+				}
+			case err := <-ended:
+				e.skipUnimplemented(err)
+				e.Fatalf("the stream ended: %v", err)
+			default:
+				return false
+			}
 		}
-		return false
 	})
 }
 

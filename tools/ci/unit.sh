@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the tests that need nothing but Go, of every module.
+# Runs the tests that need nothing but Go, of every module, for make unit.
 #
 # The main module mostly computes, in virtual time; the others mostly wait, so they run
 # beside it, and their results are printed after its own.
@@ -9,9 +9,6 @@ inmemory=$PWD/tools/ci/inmemory.sh
 race=${RACE--race}
 # The modules make each other slow, not wrong.
 export PODWRIGHT_PATIENCE=${PODWRIGHT_PATIENCE:-8}
-# A program built with -race sleeps a second when it ends, to catch races of what
-# still runs. The tests check for goroutines that still run.
-export GORACE="atexit_sleep_ms=10 ${GORACE:-}"
 
 tests() {
 	local dir=$1
