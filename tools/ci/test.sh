@@ -134,8 +134,9 @@ beside() {
 
 # Two lanes run side by side:
 #
-#   compute  the unit tests, which mostly compute, in virtual time; then fuzzing and, beside it,
-#            the tests of the module kube on a real API server
+#   compute  the unit tests of the main module, which mostly compute, in virtual time; then
+#            fuzzing and, beside it, the other modules, which mostly wait: their unit tests and
+#            those of the module kube on a real API server
 #   wait     the tests on a real containerd, which mostly wait
 #
 # They share nothing but the CPU: every test on a containerd or an API server has one of its
@@ -145,12 +146,12 @@ compute() {
 	local code=0
 	under=(nice -n 10 "$root/tools/ci/inmemory.sh")
 	tests . $race ./...
+	beside fuzz
+	local fuzzing=$!
 	tests examples $race -parallel 4 ./... # those of nodeagent mostly wait
 	tests kube $race ./...
 	tests tools ./...
 	under=()
-	beside fuzz
-	local fuzzing=$!
 	tests kube $race -count=1 -p 2 -tags apiserver -run APIServer $(with_tests kube apiserver .)
 	wait "$fuzzing" || code=$?
 	tee "$root/bin/fuzz.log" <"$work/fuzz"
