@@ -47,12 +47,23 @@ func explainLines(e *podwright.Explanation, pod *v1.Pod, now time.Time) []string
 	return t.lines
 }
 
-// plainly drops the engine's name of a step where the text says what the step does.
+// plainly says in words what the engine names by a method of its PodSyncer: what the step does where
+// the engine tells, and what it is for where not.
 func plainly(waits string) string {
-	if step, does, found := strings.Cut(waits, " to return: "); found && strings.HasPrefix(step, "Sync") {
+	step, rest, found := strings.Cut(waits, " to return")
+	purpose, known := map[string]string{
+		"SyncPod":                   "a sync of the pod to end",
+		"SyncTerminatingPod":        "its containers to stop",
+		"SyncTerminatingRuntimePod": "its containers to stop",
+		"SyncTerminatedPod":         "what it leaves behind to be removed",
+	}[step]
+	if !found || !known {
+		return waits
+	}
+	if does, told := strings.CutPrefix(rest, ": "); told {
 		return does
 	}
-	return waits
+	return purpose + rest
 }
 
 // teller collects lines.

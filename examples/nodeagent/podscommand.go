@@ -123,7 +123,7 @@ func showRefused(ctx context.Context, api *apiClient, out io.Writer) error {
 		fmt.Fprintln(out, "\nNot as it should be in the manifests:")
 	}
 	for _, p := range all {
-		fmt.Fprintln(out, " ", printable(p.Name+": "+cmp.Or(p.Cause, p.Waits)))
+		fmt.Fprintln(out, " ", printable(p.Name+": "+cmp.Or(p.Cause, plainly(p.Waits))))
 	}
 	return nil
 }

@@ -160,7 +160,7 @@ compute() {
 
 # fuzz runs every fuzz target for a while, on the CPU that all other tests leave over.
 fuzz() {
-	nice -n 19 tools/ci/inmemory.sh "$work/bin/fuzz" -root . -jobs 1 -time "${FUZZTIME:-10s}"
+	nice -n 19 tools/ci/inmemory.sh "$work/bin/fuzz" -root . -time "${FUZZTIME:-10s}"
 }
 
 # wait_lane has the tests on a real containerd. They are not cached: the kernel and containerd
