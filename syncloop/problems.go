@@ -106,21 +106,31 @@ func (l *Loop) stuck(now time.Time) (out []problem.Problem) {
 	return out
 }
 
-// problems returns what is wrong with a source. Meanwhile its pods stay as they are.
+// problems returns what is wrong with a source.
 func (s *SourceStatus) problems(now time.Time) (out []problem.Problem) {
 	p := problem.Problem{Kind: problem.Source, Severity: problem.Listed, Name: s.Name, Advice: "look at what the source reads; its pods stay as they are"}
-	if err := errors.Join(s.RunError, s.Health.LastError); err != nil {
+	h := &s.Health
+	if err := errors.Join(s.RunError, h.LastError); err != nil {
 		failing := p
-		failing.Since, failing.Waits = s.FailingSince, "the source to be read"
-		if s.RunError == nil {
+		switch failing.Since, failing.Waits = s.FailingSince, "the source to be read"; {
+		case s.RunError != nil:
+		case !h.LastErrorAt.IsZero() && !h.LastErrorAt.After(h.LastSuccess):
+			failing.Since, failing.Waits = h.LastErrorAt, "what the source reads to be mended"
+			failing.Advice = "look at what the source reads; but for this it counts as it is"
+		case h.LastSuccess.After(s.Started):
+			failing.Since = h.LastSuccess
+		default:
 			failing.Since = s.Started
-			if s.Health.LastSuccess.After(s.Started) {
-				failing.Since = s.Health.LastSuccess
-			}
 		}
 		out = append(out, failing.Because(fmt.Errorf("source %s: %w", s.Name, err)))
 	}
-	if !s.Ready && s.RunError == nil && s.Health.LastError == nil && !s.Started.IsZero() && now.Sub(s.Started) >= problem.SourceLimit {
+	switch {
+	case !h.Pending.IsZero() && now.Sub(h.Pending) >= problem.SourceLimit:
+		hanging := p
+		hanging.Since, hanging.Waits = h.Pending, "a read of the source to end"
+		hanging.Advice = "look at the file system or the server that the source reads; its pods stay as they are"
+		out = append(out, hanging)
+	case !s.Ready && s.RunError == nil && h.LastError == nil && !s.Started.IsZero() && now.Sub(s.Started) >= problem.SourceLimit:
 		silent := p
 		silent.Since, silent.Waits = s.Started, "the source's first word"
 		silent.Advice = "look at what the source reads; nothing is removed until every source was heard"

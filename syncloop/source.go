@@ -99,10 +99,13 @@ type SourceHealth struct {
 	// LastSuccess is when the source was last read completely; zero if never.
 	LastSuccess time.Time
 	// LastError is why the latest attempt failed, nil if it did not. Problems of
-	// single pods that do not affect others do not count here.
+	// single pods that do not affect others do not count here. If LastErrorAt is not after
+	// LastSuccess, it is a warning: what was read counts all the same.
 	LastError error
 	// LastErrorAt is when LastError was seen.
 	LastErrorAt time.Time
+	// Pending is when the read that has not ended yet began; zero if none is under way.
+	Pending time.Time
 }
 
 // SourceStatus is what the loop knows about one source.

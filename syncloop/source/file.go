@@ -189,7 +189,7 @@ func (f *File) Problems() []Problem {
 func (f *File) publish(ctx context.Context, now time.Time, rootErr error, found []Problem) {
 	f.mu.Lock()
 	if rootErr != nil {
-		f.health.LastError, f.health.LastErrorAt = rootErr, now
+		f.health.LastError, f.health.LastErrorAt, f.health.Pending = rootErr, now, time.Time{}
 		found = append(found, Problem{Path: f.path, Err: rootErr, root: true})
 		for path, p := range f.problems {
 			if path != f.path {

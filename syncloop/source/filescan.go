@@ -41,6 +41,9 @@ type manifest struct {
 // itself could not be read, and no change is known (SRC2).
 func (f *File) scan(ctx context.Context) (set []*v1.Pod, again bool, err error) {
 	now := f.options.Clock.Now()
+	f.mu.Lock()
+	f.health.Pending = now
+	f.mu.Unlock()
 	paths, single, err := f.list()
 	if err != nil {
 		f.publish(ctx, now, err, nil)
@@ -117,11 +120,12 @@ func kept(problems []Problem) (n int) {
 }
 
 // list returns the paths to read, in name order (F2); single says that the source
-// is one file. A missing path is an empty source (SRC3).
+// is one file. A missing path is an empty source (SRC3), but a link to nothing is an
+// error: what it leads to may not be mounted yet (SRC4).
 func (f *File) list() (paths []string, single bool, err error) {
-	info, err := os.Stat(f.path)
+	info, err := stat(f.path)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errLinkToNothing):
 		return nil, false, nil
 	case err != nil:
 		return nil, false, err
@@ -177,12 +181,9 @@ func ignored(name string) bool {
 // read looks at the file at path and returns what is known about it, nil if it
 // does not exist.
 func (f *File) read(path string, now time.Time, keep bool) *manifest {
-	info, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		if _, linkErr := os.Lstat(path); linkErr != nil {
-			return nil
-		}
-		err = fmt.Errorf("it is a link to nothing: %w", err)
+	info, err := stat(path)
+	if errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errLinkToNothing) {
+		return nil
 	}
 	m := f.files[path]
 	if m == nil {
@@ -217,6 +218,20 @@ func (f *File) read(path string, now time.Time, keep bool) *manifest {
 	}
 	m.pod, m.err = pod, err
 	return m
+}
+
+// errLinkToNothing: a path exists, but not what it leads to.
+var errLinkToNothing = errors.New("it is a link to nothing")
+
+// stat is os.Stat. Its error is errLinkToNothing, too, if the path is a link whose target does not exist.
+func stat(path string) (os.FileInfo, error) {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, linkErr := os.Lstat(path); linkErr == nil {
+			err = fmt.Errorf("%w: %w", errLinkToNothing, err)
+		}
+	}
+	return info, err
 }
 
 // fail records that the newest content is unusable.
@@ -292,7 +307,7 @@ func regular(info os.FileInfo, limit int64) error {
 		return fmt.Errorf("%w but a %s", ErrSkipped, kindOf(info.Mode()))
 	}
 	if info.Size() > limit {
-		return fmt.Errorf("%w: %d bytes, more than %d MiB", ErrTooLarge, info.Size(), limit>>20)
+		return fmt.Errorf("%w: more than %d MiB", ErrTooLarge, limit>>20) // without its size, so that a file that grows is reported once
 	}
 	return nil
 }

@@ -56,6 +56,7 @@ func TestUnusableFiles(t *testing.T) {
 		{"two documents (F2)", text(manifestOf("a", "x:1") + "---\n" + manifestOf("b", "x:1")), ErrMalformed, "more than one document"},
 		{"another kind", text("apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: x\n"), ErrOtherKind, `of kind "Deployment", version "apps/v1"`},
 		{"a template of pods", text("apiVersion: v1\nkind: PodTemplate\nmetadata:\n  name: x\n"), ErrOtherKind, `of kind "PodTemplate", version "v1"`},
+		{"letters swapped (DR8)", text("apiVersion: v1\nkind: Pdo\nmetadata:\n  name: x\n"), ErrMalformed, `of kind "Pdo", version "v1"`},
 		{"a misspelt kind", text("apiVersion: v1\nkind: pod\nmetadata:\n  name: x\n"), ErrMalformed, `of kind "pod", version "v1"`},
 		{"another version", text("apiVersion: v2\nkind: Pod\nmetadata:\n  name: x\n"), ErrMalformed, `of kind "Pod", version "v2"`},
 		{"no kind", text("metadata:\n  name: x\n"), ErrMalformed, ""},
@@ -291,6 +292,39 @@ func TestUnreadableFolder(t *testing.T) {
 	diff(t, "readable again", []string{"web-node app:1"}, f.scan())
 	if h := source.Health(); h.LastError != nil || len(source.Problems()) != 1 {
 		t.Errorf("health %+v, problems %v", h, source.Problems())
+	}
+}
+
+// TestLinkToNothing (SRC4): a source whose path is a link to what is not there, such as a file system that
+// is not mounted, keeps its pods; one whose path is gone has none (SRC3).
+func TestLinkToNothing(t *testing.T) {
+	target := t.TempDir()
+	path := filepath.Join(t.TempDir(), "manifests")
+	must(t, os.Symlink(target, path))
+	source, err := NewFile(path, "node", FileOptions{})
+	must(t, err)
+	f := &folder{t: t, file: source, path: path}
+	f.write("web.yaml", manifestOf("web", "app:1"))
+	diff(t, "mounted", []string{"web-node app:1"}, f.scan())
+	must(t, os.Rename(target, target+".away"))
+	if set, _, err := source.scan(context.Background()); err == nil || set != nil || !strings.Contains(source.Health().LastError.Error(), "link to nothing") {
+		t.Errorf("set %v, error %v", set, err)
+	}
+	must(t, os.Rename(target+".away", target))
+	diff(t, "mounted again", []string{"web-node app:1"}, f.scan())
+	must(t, os.Remove(path))
+	diff(t, "gone", []string{}, f.scan())
+}
+
+// A file that grows beyond the limit is one problem, not one at each size.
+func TestTooLargeIsToldOnce(t *testing.T) {
+	f := newFolder(t, FileOptions{})
+	for n := range int64(5) {
+		sparse(t, filepath.Join(f.path, "large.yaml"), maxManifestSize+1+n)
+		f.scan()
+	}
+	if e := f.events.take(); len(e) != 1 || !strings.Contains(e[0], "more than 10 MiB") {
+		t.Errorf("events %q", e)
 	}
 }
 

@@ -136,8 +136,9 @@ type watch struct {
 	changed func(path string)
 
 	watcher *fsnotify.Watcher
-	// target is the folder watched, empty if none is.
-	target string
+	// target is the folder watched, empty if none is; watched says which folder that path led to.
+	target  string
+	watched os.FileInfo
 
 	first, scanAt time.Time // of the changes not read yet: when the first came, and when to scan
 
@@ -181,17 +182,27 @@ func (w *watch) add() error {
 		w.watcher = watcher
 	}
 	target := w.folder()
+	info, err := os.Stat(target) // before it is watched: a folder that replaces it meanwhile is another one
+	if err != nil {
+		return err
+	}
 	if err := w.watcher.Add(target); err != nil {
 		return err
 	}
-	w.target = target
+	w.target, w.watched = target, info
 	return nil
 }
 
-// follow reopens the watch if the source has become a folder or a file.
+// follow reopens the watch if the source has become a folder or a file, or its path leads to another
+// folder, such as a link that was switched, or a file system mounted over it.
 func (w *watch) follow(now time.Time) {
-	if w.target == "" || w.target == w.folder() {
+	if w.target == "" {
 		return
+	}
+	if w.target == w.folder() {
+		if info, err := os.Stat(w.target); err == nil && os.SameFile(info, w.watched) {
+			return
+		}
 	}
 	w.lose(now)
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strings"
 	"sync"
 	"time"
 
@@ -82,11 +83,13 @@ type HTTP struct {
 	decoder *decoder
 	metrics *fileMetrics
 
-	// Run holds run, which guards the next three fields.
-	run      chan struct{}
-	last     []byte // the body of the last good set, nil until there is one
-	problem  error  // the warning about it
-	failures int
+	// Run holds run, which guards the next fields.
+	run     chan struct{}
+	last    []byte    // the body of the last good set, nil until there is one
+	problem error     // the warning about it
+	readAt  time.Time // when it came
+	// failures since the last good answer: those of the server, and those of what it answered
+	failures struct{ server, answer int }
 
 	mu     sync.Mutex
 	health syncloop.SourceHealth
@@ -159,6 +162,7 @@ func (h *HTTP) Run(ctx context.Context, deliver func(ctx context.Context, pods [
 	defer stop()
 	client, done := h.client()
 	defer done()
+	h.last, h.problem = nil, nil // who delivers now may know nothing of an earlier Run
 	for {
 		if err := h.poll(ctx, client, deliver); err != nil {
 			return err
@@ -174,7 +178,10 @@ func (h *HTTP) Run(ctx context.Context, deliver func(ctx context.Context, pods [
 func (h *HTTP) client() (client *http.Client, done func()) {
 	transport, done := h.options.Transport, func() {}
 	if transport == nil {
-		own := &http.Transport{DialContext: h.dial, MaxIdleConns: 1, IdleConnTimeout: 2 * h.options.Period, MaxResponseHeaderBytes: 1 << 20}
+		own := &http.Transport{
+			DialContext: h.dial, MaxIdleConns: 1, IdleConnTimeout: 2 * h.options.Period, MaxResponseHeaderBytes: 1 << 20,
+			TLSHandshakeTimeout: h.options.Timeout, // a handshake goes on after its request has ended
+		}
 		transport, done = own, own.CloseIdleConnections
 	}
 	return &http.Client{Transport: transport, CheckRedirect: follow}, done
@@ -182,13 +189,15 @@ func (h *HTTP) client() (client *http.Client, done func()) {
 
 // poll makes one request. It returns an error only if deliver fails.
 func (h *HTTP) poll(ctx context.Context, client *http.Client, deliver func(context.Context, []*v1.Pod) error) error {
+	h.pending(h.options.Clock.Now())
 	body, err := h.get(ctx, client)
+	h.pending(time.Time{})
 	if err != nil {
 		h.failed(ctx, err)
 		return nil
 	}
 	if h.last != nil && bytes.Equal(body, h.last) {
-		h.succeeded(ctx, h.problem, false)
+		h.succeeded(ctx, false)
 		return nil
 	}
 	set, problem, err := h.decodeSet(body)
@@ -199,10 +208,17 @@ func (h *HTTP) poll(ctx context.Context, client *http.Client, deliver func(conte
 	if err := deliver(ctx, set); err != nil {
 		return err
 	}
-	h.last, h.problem = append([]byte{}, body...), problem
-	h.metrics.scanned(len(set), 0, 0)
-	h.succeeded(ctx, problem, true)
+	h.last, h.problem, h.readAt = append([]byte{}, body...), problem, h.options.Clock.Now()
+	h.metrics.pods.Store(int64(len(set)))
+	h.succeeded(ctx, true)
 	return nil
+}
+
+// pending notes since when a request is under way.
+func (h *HTTP) pending(since time.Time) {
+	h.mu.Lock()
+	h.health.Pending = since
+	h.mu.Unlock()
 }
 
 // get makes one request. Its error shows neither headers nor the query.
@@ -236,6 +252,9 @@ func (h *HTTP) get(ctx context.Context, client *http.Client) ([]byte, error) {
 		if errors.As(err, &wrapped) {
 			err = wrapped.Err
 		}
+		if strings.Contains(err.Error(), "Location header") { // net/http quotes it, and it may hold a token
+			err = errors.New("where it redirects to cannot be parsed")
+		}
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	defer response.Body.Close()
@@ -257,7 +276,7 @@ func (h *HTTP) get(ctx context.Context, client *http.Client) ([]byte, error) {
 func (h *HTTP) decodeSet(body []byte) (set []*v1.Pod, problem, err error) {
 	defer recoverDecoding(&set, &err)
 	if len(bytes.TrimSpace(body)) == 0 { // nothing there (SRC3, H2)
-		return nil, errors.New("its answer is empty"), nil
+		return nil, errors.New("its answer is empty, which means no pods; if there are to be some, let it fail with a status instead"), nil
 	}
 	answer, err := parseOnly(body)
 	if err != nil {
@@ -267,7 +286,7 @@ func (h *HTTP) decodeSet(body []byte) (set []*v1.Pod, problem, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if answer.repeated != nil && len(documents) != 1 {
+	if alone := len(documents) == 1 && documents[0].repeated != nil; answer.repeated != nil && !alone { // else the decoder says so
 		problem = fmt.Errorf("%w: %w", ErrUnknownField, answer.repeated)
 	}
 	for i, document := range documents {
@@ -284,25 +303,31 @@ func (h *HTTP) decodeSet(body []byte) (set []*v1.Pod, problem, err error) {
 	return set, problem, nil
 }
 
-// succeeded records a good answer and the warning about it, if any.
-func (h *HTTP) succeeded(ctx context.Context, problem error, fresh bool) {
-	if h.failures > 0 {
-		h.options.Logger.Info("Manifest can be read again", "url", h.shown, "failures", h.failures)
+// succeeded records a good answer and the warning about it, if any. It reports the warning of a fresh one.
+func (h *HTTP) succeeded(ctx context.Context, fresh bool) {
+	if n := h.failures.server + h.failures.answer; n > 0 {
+		h.options.Logger.Info("Manifest can be read again", "url", h.shown, "failures", n)
 	}
-	h.failures = 0
-	now := h.options.Clock.Now()
+	h.failures.server, h.failures.answer = 0, 0
 	h.mu.Lock()
-	h.health = syncloop.SourceHealth{LastSuccess: now}
-	if problem != nil {
-		h.health.LastError, h.health.LastErrorAt = problem, now
+	h.health = syncloop.SourceHealth{LastSuccess: h.options.Clock.Now()}
+	if h.problem != nil {
+		h.health.LastError, h.health.LastErrorAt = h.problem, h.readAt
 	}
 	h.mu.Unlock()
-	if problem != nil && fresh {
-		h.report(ctx, problem)
+	h.metrics.kept.Store(0)
+	h.metrics.broken.Store(0)
+	if h.problem == nil {
+		return
+	}
+	h.metrics.broken.Store(1)
+	if fresh {
+		h.report(ctx, h.problem)
 	}
 }
 
-// failed records a poll that changes nothing; it reports the first few (H5).
+// failed records a poll that changes nothing. It reports the first few failures of the server, and
+// the first few of its answers (H5).
 func (h *HTTP) failed(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return // the poll was cancelled
@@ -310,12 +335,18 @@ func (h *HTTP) failed(ctx context.Context, err error) {
 	h.mu.Lock()
 	h.health.LastError, h.health.LastErrorAt = err, h.options.Clock.Now()
 	h.mu.Unlock()
-	h.failures++
+	h.metrics.kept.Store(h.metrics.pods.Load())
+	h.metrics.broken.Store(1)
+	n := &h.failures.answer
+	if errors.Is(err, ErrUnavailable) {
+		n = &h.failures.server
+	}
+	*n++
 	switch {
-	case h.failures <= loudFailures:
+	case *n <= loudFailures:
 		h.report(ctx, err)
-	case h.failures == loudFailures+1:
-		h.options.Logger.Info("Further failures are not logged until the next success", "url", h.shown)
+	case *n == loudFailures+1:
+		h.options.Logger.Info("Further failures of this kind are not logged until the next success", "url", h.shown)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -127,6 +128,9 @@ func TestHTTP(t *testing.T) {
 		{"a list of another version", []answer{ok(`{"apiVersion":"v2","kind":"PodList","items":[]}`)}, nil, 3, "version"},
 		{"no pod", []answer{ok(`{"apiVersion":"v1","kind":"Service","metadata":{"name":"x"}}`)}, nil, 3, "Service"},
 		{"garbage", []answer{ok("\x00\xff<html>")}, nil, 3, "not a pod manifest"},
+		{"SRC4 a list without items", []answer{ok(podJSON("web")), ok(`{"apiVersion":"v1","kind":"PodList","Items":[]}`)}, [][]string{web}, 2, "without items"},
+		{"a list of no pods as Go writes it", []answer{ok(podJSON("web")), ok(`{"apiVersion":"v1","kind":"PodList","items":null}`)}, [][]string{web, {}}, 0, ""},
+		{"a key twice in a list of one", []answer{ok(listJSON(strings.Replace(podJSON("web"), `"image":`, `"image":"app:0","image":`, 1)))}, [][]string{web}, 1, "image"},
 		{"items that are no list", []answer{ok(`{"apiVersion":"v1","kind":"PodList","items":"x"}`)}, nil, 3, "list"},
 		{"too large", []answer{ok(strings.Repeat("#", maxManifestSize+1))}, nil, 3, "larger"},
 	} {
@@ -241,6 +245,98 @@ func TestHTTPQuiet(t *testing.T) {
 	if got.health.LastSuccess.IsZero() || got.health.LastError == nil || !errors.Is(got.health.LastError, ErrUnavailable) {
 		t.Errorf("health %+v", got.health)
 	}
+}
+
+// H5: a server that is down does not hide that what it answers later is wrong.
+func TestHTTPQuietByKind(t *testing.T) {
+	down, bad := answer{status: 500}, ok("{")
+	got := poll(t, 12, HTTPOptions{}, down, down, down, down, down, bad, bad, down, bad, bad, bad, down)
+	if len(got.events) != 6 || !strings.Contains(got.events[3], "not a pod manifest") {
+		t.Errorf("%d events: %q", len(got.events), got.events)
+	}
+}
+
+// TestHTTPRunsAgain: whoever runs the source next gets its set, though the answer is as it was (SRC2).
+func TestHTTPRunsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, err := NewHTTP("http://config.example/", "node-1", HTTPOptions{Transport: &answers{list: []answer{ok(podJSON("web"))}}})
+		must(t, err)
+		for run := range 2 {
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Second)
+			var sets [][]string
+			if err := h.Run(ctx, func(_ context.Context, pods []*v1.Pod) error {
+				sets = append(sets, describe(pods))
+				return nil
+			}); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("Run: %v", err)
+			}
+			cancel()
+			diff(t, fmt.Sprint("run ", run), [][]string{{"web-node-1 app:1"}}, sets)
+		}
+	})
+}
+
+// TestHTTPHandshakeEnds: a server that takes connections but never answers the TLS handshake does not
+// collect them: the source closes each.
+func TestHTTPHandshakeEnds(t *testing.T) {
+	server, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer server.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	h, err := NewHTTP("https://"+server.Addr().String(), "node-1", HTTPOptions{Period: time.Millisecond, Timeout: 10 * time.Millisecond})
+	must(t, err)
+	done := make(chan error, 1)
+	go func() { done <- h.Run(ctx, nil) }()
+	for range 3 {
+		conn, err := server.Accept()
+		must(t, err)
+		if _, err := io.Copy(io.Discard, conn); err != nil { // returns once the source has closed it
+			t.Error(err)
+		}
+		must(t, conn.Close())
+	}
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("Run: %v", err)
+	}
+}
+
+// TestHTTPHealth: a request that goes on can be told, and a warning about an answer that counts from a failure.
+func TestHTTPHealth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &answers{list: []answer{ok(""), ok(""), {hang: true}, {status: 500}, ok(podJSON("web"))}}
+		h, err := NewHTTP("http://config.example/", "node-1", HTTPOptions{Transport: server})
+		must(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- h.Run(ctx, func(context.Context, []*v1.Pod) error { return nil }) }()
+		begin := time.Now()
+		at := func(seconds int, want string) {
+			t.Helper()
+			<-time.After(time.Until(begin.Add(time.Duration(seconds)*time.Second + time.Second)))
+			s, got := h.Health(), "fine"
+			switch {
+			case s.LastError != nil && s.LastErrorAt.After(s.LastSuccess):
+				got = "failed"
+			case s.LastError != nil:
+				got = fmt.Sprintf("warned at %v", s.LastErrorAt.Sub(begin))
+			}
+			if !s.Pending.IsZero() {
+				got += fmt.Sprintf(", asks since %v", s.Pending.Sub(begin))
+			}
+			if got != want {
+				t.Errorf("after %d s: %s, want %s", seconds, got, want)
+			}
+		}
+		at(0, "warned at 0s")
+		at(20, "warned at 0s")
+		at(40, "warned at 0s, asks since 40s")
+		at(50, "failed")
+		at(70, "failed")
+		at(90, "fine")
+		cancel()
+		<-done
+	})
 }
 
 // A set that could not be delivered is delivered again by the next Run.

@@ -15,6 +15,10 @@ func items(answer document, most int) ([]document, error) {
 	if kind != "PodList" && kind != "List" || !isList && fields["items"] != nil {
 		return []document{answer}, nil // the decoder says what is wrong
 	}
+	// An API server writes the items of an empty list, too. Without them the key may be misspelt (SRC4).
+	if _, given := fields["items"]; !given {
+		return nil, fmt.Errorf("%w: it is a list without items; a list of no pods has \"items\": []", ErrMalformed)
+	}
 	if version := fields["apiVersion"]; version != "v1" {
 		return nil, fmt.Errorf("%w: it is a list of version %q, not of version \"v1\"", ErrMalformed, fmt.Sprint(version))
 	}

@@ -240,8 +240,12 @@ func (v *validator) env(c *v1.Container, p *field.Path) {
 		if e.Name == "" {
 			v.add(field.Required(p.Child("name"), "must be set"))
 		} else {
+			name, _, assigned := strings.Cut(e.Name, "=")
+			if assigned {
+				name += "=..." // written as for a shell, it may be a secret
+			}
 			for _, message := range validation.IsRelaxedEnvVarName(e.Name) {
-				v.add(field.Invalid(p.Child("name"), e.Name, message))
+				v.add(field.Invalid(p.Child("name"), name, message))
 			}
 		}
 		if strings.ContainsRune(e.Value, 0) {

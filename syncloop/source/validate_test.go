@@ -198,6 +198,14 @@ func TestValidate(t *testing.T) {
 	}
 }
 
+// A value that is written into the name of its variable, as shells have it, is not told to anybody.
+func TestValueInANameIsNotShown(t *testing.T) {
+	p := valid(func(p *v1.Pod) { p.Spec.Containers[0].Env = []v1.EnvVar{{Name: "PASSWORD=hunter2"}} })
+	if got := Validate(p).ToAggregate().Error(); contains(got, "hunter2") || !contains(got, `"PASSWORD=..."`) {
+		t.Errorf("%s", got)
+	}
+}
+
 func TestValidateListsEverything(t *testing.T) {
 	p := valid(func(p *v1.Pod) {
 		p.Name, p.Spec.RestartPolicy = "a/b", "x"

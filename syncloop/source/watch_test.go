@@ -130,6 +130,24 @@ func TestWatchFollowsTheFolder(t *testing.T) {
 	w.until("the new folder is watched", "web-node app:3")
 }
 
+// TestWatchFollowsALink: a source whose path is a link watches the folder that the link was switched to.
+func TestWatchFollowsALink(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "manifests")
+	point := func(to string) {
+		must(t, os.Symlink(to, path+".new"))
+		must(t, os.Rename(path+".new", path))
+	}
+	first, second := t.TempDir(), t.TempDir()
+	point(first)
+	w := watchPath(t, path)
+	w.until("start")
+	point(second)
+	text(manifestOf("web", "app:1"))(t, filepath.Join(first, "any.yaml")) // makes the source look
+	w.until("switched")
+	text(manifestOf("web", "app:2"))(t, filepath.Join(second, "web.yaml"))
+	w.until("the new folder is watched", "web-node app:2")
+}
+
 // TestWatchOfLinkedFolder: the watch sees at once when a hidden link is switched,
 // which is how Kubernetes updates mounted files.
 func TestWatchOfLinkedFolder(t *testing.T) {
