@@ -105,7 +105,7 @@ func (w *watch) run(ctx context.Context, look func(ctx context.Context) (read, a
 				scanAt = now // files may have changed before the watch began
 			}
 		}
-		if now.Before(scanAt) && !w.scanDue(now) {
+		if now.Before(w.lookAt(scanAt)) {
 			continue
 		}
 		scanAt = now.Add(w.period)
@@ -251,17 +251,23 @@ func (w *watch) plan(now time.Time) {
 	}
 }
 
-// earliest returns the next moment at which something is due.
-func (w *watch) earliest(poll time.Time) time.Time {
-	for _, at := range []time.Time{w.scanAt, w.retryAt} {
-		if !at.IsZero() && at.Before(poll) {
-			poll = at
-		}
+// lookAt returns when to look. A poll waits for a folder that changes: it could find files half
+// written, or gone because they are being replaced (F8).
+func (w *watch) lookAt(poll time.Time) time.Time {
+	if !w.scanAt.IsZero() {
+		return w.scanAt
 	}
 	return poll
 }
 
-func (w *watch) scanDue(now time.Time) bool  { return !w.scanAt.IsZero() && !now.Before(w.scanAt) }
+// earliest returns the next moment at which something is due.
+func (w *watch) earliest(poll time.Time) time.Time {
+	if at := w.lookAt(poll); w.retryAt.IsZero() || at.Before(w.retryAt) {
+		return at
+	}
+	return w.retryAt
+}
+
 func (w *watch) retryDue(now time.Time) bool { return !w.retryAt.IsZero() && !now.Before(w.retryAt) }
 
 // events is nil while nothing is watched.

@@ -178,6 +178,31 @@ func TestWatchOfSingleFile(t *testing.T) { // F1
 	w.until("removed")
 }
 
+// TestPollWaitsForAChange (F8): a poll that falls into a change waits until the folder is quiet, but not longer than changes do.
+func TestPollWaitsForAChange(t *testing.T) {
+	now := time.Unix(100, 0)
+	w := &watch{}
+	if got := w.lookAt(now); got != now {
+		t.Errorf("a poll of a still folder is at %v, want %v", got, now)
+	}
+	for range 20 {
+		w.plan(now) // a file is written, and goes on being written
+		if got := w.lookAt(now); got.Sub(now) > quiet || got.Before(now) {
+			t.Errorf("the look is %v after the change", got.Sub(now))
+		}
+		if now = now.Add(40 * time.Millisecond); now.Sub(time.Unix(100, 0)) >= quietMax {
+			break
+		}
+	}
+	if got := w.lookAt(now); got != time.Unix(100, 0).Add(quietMax) {
+		t.Errorf("the look is at %v, want %v", got, time.Unix(100, 0).Add(quietMax))
+	}
+	w.retryAt = time.Unix(99, 0)
+	if got := w.earliest(now); got != w.retryAt {
+		t.Errorf("the retry of the watch at %v waits until %v", w.retryAt, got)
+	}
+}
+
 func TestPoll(t *testing.T) { // F4, F7, section 2, SRC1
 	dir := filepath.Join(t.TempDir(), "manifests")
 	must(t, os.Mkdir(dir, 0o700))
