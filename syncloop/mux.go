@@ -167,15 +167,21 @@ func (x *mux) deliver(ctx context.Context, source string, pods []*v1.Pod) error 
 	if u := x.undecidedOf(source); u != nil {
 		undecided = u.Undecided()
 	}
-	if err := x.take(ctx); err != nil {
-		return err
-	}
-	reports, err := x.accept(ctx, x.lookup(source), pods, undecided)
-	<-x.turn
+	reports, err := x.acceptInTurn(ctx, source, pods, undecided)
 	for _, r := range reports {
 		x.report(ctx, r)
 	}
 	return err
+}
+
+// acceptInTurn waits for the turn and accepts. A panic of the program's functions that accept calls
+// ends the turn too: it must not stop the other sources.
+func (x *mux) acceptInTurn(ctx context.Context, source string, pods []*v1.Pod, undecided error) ([]report, error) {
+	if err := x.take(ctx); err != nil {
+		return nil, err
+	}
+	defer func() { <-x.turn }()
+	return x.accept(ctx, x.lookup(source), pods, undecided)
 }
 
 func (x *mux) undecidedOf(source string) Undecided {

@@ -45,8 +45,10 @@ type ChannelOptions struct {
 //
 // Make one with [NewChannel]; methods are safe for concurrent use. Set, Apply
 // and Close wait until the loop runs the source and has accepted the change
-// (P1), or until their context ends; then nothing has changed. Once the loop has
-// ended they return [ErrClosed] at once (IN9).
+// (P1), or until their context ends; then nothing has changed. Only a change that
+// the loop is accepting at that moment, or over which it panics, may still take
+// effect: the error says so, and the call can be repeated. Once the loop has ended
+// they return [ErrClosed] at once (IN9).
 type Channel struct {
 	options  ChannelOptions
 	requests chan request
@@ -66,7 +68,7 @@ type Channel struct {
 	set bool
 }
 
-// request asks Run for a change; done receives the outcome.
+// request asks Run for a change; done receives the outcome, and has room for it: the caller may have left.
 type request struct {
 	ctx    context.Context
 	change func(pods []*v1.Pod) []*v1.Pod
@@ -127,6 +129,7 @@ func (c *Channel) Set(ctx context.Context, pods []*v1.Pod) error {
 func (c *Channel) Apply(ctx context.Context, upsert []*v1.Pod, remove ...types.UID) error {
 	good, _, refused := c.check(upsert)
 	replaced := keysOf(good)
+	remove = slices.Clone(remove) // Run may still read it after the caller has left
 	return c.do(ctx, request{refused: refused, change: func(known []*v1.Pod) []*v1.Pod {
 		next := slices.DeleteFunc(slices.Clone(known), func(p *v1.Pod) bool {
 			return replaced.has(p) || slices.Contains(remove, p.UID)
@@ -156,7 +159,17 @@ func (c *Channel) do(ctx context.Context, r request) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case c.requests <- r:
-		return <-r.done // Run answers every request it took
+	}
+	select {
+	case err := <-r.done: // Run answers every request it took
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-r.done:
+		return err
+	default:
+		return fmt.Errorf("%w; the change may still take effect", context.Cause(ctx))
 	}
 }
 
@@ -170,22 +183,36 @@ func (c *Channel) Run(ctx context.Context, deliver func(ctx context.Context, pod
 		return context.Cause(ctx)
 	}
 	c.begin()
+	defer c.end(ctx)
 	for {
 		select {
 		case <-c.closed:
 			return nil
 		case <-ctx.Done():
-			c.end()
 			return context.Cause(ctx)
 		case r := <-c.requests:
-			if ctx.Err() != nil {
-				r.done <- ErrClosed
-				continue
-			}
-			r.done <- c.serve(ctx, r, deliver)
+			c.answer(ctx, r, deliver)
 		}
 	}
 }
+
+// answer serves a request and tells its caller the outcome, also when deliver panics: the loop
+// recovers the panic, and the caller must not hang.
+func (c *Channel) answer(ctx context.Context, r request, deliver func(context.Context, []*v1.Pod) error) {
+	err := errUnfinished
+	defer func() { r.done <- err }()
+	switch {
+	case ctx.Err() != nil:
+		err = ErrClosed
+	case r.ctx.Err() != nil:
+		err = context.Cause(r.ctx) // its caller leaves, and nothing has changed yet
+	default:
+		err = c.serve(ctx, r, deliver)
+	}
+}
+
+// errUnfinished is the outcome of a change if deliver did not return.
+var errUnfinished = errors.New("the loop failed while it accepted the change, which may have taken effect")
 
 // begin makes callers wait for Run again.
 func (c *Channel) begin() {
@@ -198,11 +225,14 @@ func (c *Channel) begin() {
 	}
 }
 
-// end releases the callers that wait for Run.
-func (c *Channel) end() {
+// end releases the callers that wait for Run, also after a panic. If the loop goes on, it runs
+// the source again, and they go on waiting.
+func (c *Channel) end(ctx context.Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	close(c.ended)
+	if ctx.Err() != nil {
+		close(c.ended)
+	}
 }
 
 // serve makes one change, or none if the caller or Run gave up before it was

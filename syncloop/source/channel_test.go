@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/syncloop"
@@ -162,6 +165,7 @@ func TestChannelGivesUp(t *testing.T) {
 		if err := c.Set(ctx, []*v1.Pod{named("lost", "x:1")}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("Set while the loop is slow: %v", err)
 		}
+		synctest.Wait() // the delivery ends too
 		close(c.block)
 		must(t, c.Apply(t.Context(), []*v1.Pod{named("a", "x:1")}))
 		c.want(t, "the lost one is lost", []string{"a x:1"})
@@ -180,6 +184,155 @@ func TestChannelGivesUp(t *testing.T) {
 			t.Errorf("Set before the source is run: %v", err)
 		}
 	})
+}
+
+// channelCalls are the methods of a Channel that wait for Run.
+var channelCalls = map[string]func(ctx context.Context, c *Channel) error{
+	"Set":   func(ctx context.Context, c *Channel) error { return c.Set(ctx, []*v1.Pod{named("a", "x:1")}) },
+	"Apply": func(ctx context.Context, c *Channel) error { return c.Apply(ctx, []*v1.Pod{named("a", "x:1")}) },
+	"Close": func(ctx context.Context, c *Channel) error { return c.Close(ctx, true) },
+}
+
+// TestChannelAnswersAfterPanic: a delivery that panics, or ends the goroutine of Run, still answers its caller, who
+// hears that the change may have taken effect. Callers that wait are served by the next Run.
+func TestChannelAnswersAfterPanic(t *testing.T) {
+	for name, call := range channelCalls {
+		for how, fails := range map[string]func(){"panic": func() { panic("bug") }, "Goexit": runtime.Goexit} {
+			t.Run(name+" "+how, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					c, sets := NewChannel(ChannelOptions{}), [][]string{}
+					run := func(ctx context.Context, deliver func()) {
+						defer func() { _ = recover() }() // as the loop does
+						_ = c.Run(ctx, func(_ context.Context, pods []*v1.Pod) error {
+							deliver()
+							sets = append(sets, describe(pods))
+							return nil
+						})
+					}
+					first, second := make(chan error, 1), make(chan error, 1)
+					var taken sync.Once
+					go run(t.Context(), func() {
+						taken.Do(func() { go func() { second <- c.Set(t.Context(), []*v1.Pod{named("b", "x:1")}) }() })
+						fails()
+					})
+					go func() { first <- call(t.Context(), c) }()
+					synctest.Wait()
+					select {
+					case err := <-first:
+						if !contains(fmt.Sprint(err), "may have taken effect") || errors.Is(err, ErrClosed) {
+							t.Errorf("after a panic: %v", err)
+						}
+					default:
+						t.Fatal("no answer after a panic")
+					}
+					ctx, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					go run(ctx, func() {})
+					must(t, <-second)
+					diff(t, "the next run", [][]string{{"b x:1"}}, sets)
+				})
+			})
+		}
+	}
+}
+
+// TestPanicOfTheLastRunReleasesWaiters: IN9. A delivery that panics after the loop was told to end is the last one:
+// no caller waits for another run.
+func TestPanicOfTheLastRunReleasesWaiters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, results := NewChannel(ChannelOptions{}), make(chan error, 2)
+		ctx, cancel := context.WithCancel(t.Context())
+		set := func() { results <- c.Set(t.Context(), nil) }
+		go func() {
+			defer func() { _ = recover() }() // as the loop does
+			_ = c.Run(ctx, func(context.Context, []*v1.Pod) error {
+				go set()
+				<-time.After(time.Second) // the other one waits
+				cancel()
+				panic("bug")
+			})
+		}()
+		go set()
+		served, waiting := <-results, <-results
+		if errors.Is(served, ErrClosed) {
+			served, waiting = waiting, served
+		}
+		if !errors.Is(served, errUnfinished) || !errors.Is(waiting, ErrClosed) {
+			t.Errorf("the call that was served: %v, the one that waited: %v", served, waiting)
+		}
+	})
+}
+
+// TestChannelCallerLeavesDeafDelivery: a caller leaves with its context even if the delivery ignores it. The caller
+// hears that the change may still take effect, which it does; until then other callers wait, and give up for certain.
+func TestChannelCallerLeavesDeafDelivery(t *testing.T) {
+	for name, call := range channelCalls {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, release := NewChannel(ChannelOptions{}), make(chan struct{})
+				delivered := 0
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan error)
+				go func() {
+					done <- c.Run(ctx, func(context.Context, []*v1.Pod) error {
+						<-release
+						delivered++
+						return nil
+					})
+				}()
+				leave := func(call func(context.Context, *Channel) error) error {
+					soon, cancel := context.WithTimeout(t.Context(), time.Second)
+					defer cancel()
+					result := make(chan error, 1)
+					go func() { result <- call(soon, c) }()
+					select {
+					case err := <-result:
+						return err
+					case <-time.After(time.Minute):
+						close(release) // so that the test ends
+						t.Fatal("the caller's context ended, but not the call")
+						return nil
+					}
+				}
+				const mayBe = "may still take effect"
+				if err := leave(call); !errors.Is(err, context.DeadlineExceeded) || !contains(err.Error(), mayBe) {
+					t.Errorf("during the delivery: %v", err)
+				}
+				if err := leave(channelCalls["Set"]); !errors.Is(err, context.DeadlineExceeded) || contains(err.Error(), mayBe) {
+					t.Errorf("before the delivery: %v", err)
+				}
+				close(release)
+				synctest.Wait()
+				if delivered != 1 || c.Health().LastSuccess.IsZero() {
+					t.Errorf("%d deliveries, health %+v", delivered, c.Health())
+				}
+				if name != "Close" {
+					diff(t, "the set", []string{"a x:1"}, describe(c.pods))
+					must(t, c.Set(t.Context(), nil))
+				}
+				cancel()
+				if err := <-done; (err == nil) != (name == "Close") {
+					t.Errorf("Run: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// TestChannelCallerMayReuseItsArguments: Run may make a change after its caller has left, and then reads nothing that
+// belongs to the caller.
+func TestChannelCallerMayReuseItsArguments(t *testing.T) {
+	c, result, remove := NewChannel(ChannelOptions{}), make(chan error, 1), []types.UID{"b"}
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { result <- c.Apply(ctx, nil, remove...) }()
+	r := <-c.requests // in place of Run
+	cancel()
+	if err := <-result; !errors.Is(err, context.Canceled) {
+		t.Errorf("Apply: %v", err)
+	}
+	remove[0] = "a"
+	next := r.change([]*v1.Pod{valid(func(p *v1.Pod) { p.Name, p.UID = "a", "a" }), valid(func(p *v1.Pod) { p.Name, p.UID = "b", "b" })})
+	diff(t, "what stays", []string{"a app:1"}, describe(next))
 }
 
 // TestEndedRunRefusesAtOnce: IN9. Once Run has ended with its context, it serves no

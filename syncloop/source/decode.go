@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 
@@ -118,10 +117,6 @@ func (d *decoder) decodeDocument(document document, origin string) (*v1.Pod, err
 	return pod, warning
 }
 
-// coreKinds are the kinds of the API group that pods belong to, without Pod.
-var coreKinds = sets.New("Binding", "ComponentStatus", "ConfigMap", "Endpoints", "Event", "LimitRange", "Namespace", "Node", "PersistentVolume",
-	"PersistentVolumeClaim", "PodTemplate", "ReplicationController", "ResourceQuota", "Secret", "Service", "ServiceAccount")
-
 // isOtherKind reports whether a manifest clearly says that it is not a pod. A kind that the group
 // of pods does not have may be a misspelt Pod; that manifest counts as unreadable.
 func isOtherKind(kind *schema.GroupVersionKind) bool {
@@ -129,7 +124,12 @@ func isOtherKind(kind *schema.GroupVersionKind) bool {
 	case kind == nil || kind.Version == "":
 		return false
 	case kind.Group == "":
-		return coreKinds.Has(kind.Kind)
+		switch kind.Kind { // all of this group but Pod
+		case "Binding", "ComponentStatus", "ConfigMap", "Endpoints", "Event", "LimitRange", "Namespace", "Node", "PersistentVolume", "PersistentVolumeClaim",
+			"PodTemplate", "ReplicationController", "ResourceQuota", "Secret", "Service", "ServiceAccount":
+			return true
+		}
+		return false
 	}
 	name := strings.ToLower(kind.Kind)
 	return name != "" && name != "pod" && name != "pods"
