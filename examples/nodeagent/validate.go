@@ -15,6 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -61,7 +62,15 @@ const sourceAnnotation = "kubernetes.io/config.source"
 
 // faults returns those of the folder --validate, and the number of pods without any.
 func (o *options) faults(ctx context.Context) (faults []fault, good int, err error) {
-	folder, err := source.NewFile(o.validate, o.nodeName, source.FileOptions{Name: localSource, PollOnly: true})
+	ctx, enough := context.WithCancel(ctx)
+	defer enough()
+	var folder *source.File
+	unreadable := eventFunc(func() {
+		if folder.Health().LastError != nil {
+			enough() // a source that cannot be read delivers nothing, and would try again
+		}
+	})
+	folder, err = source.NewFile(o.validate, o.nodeName, source.FileOptions{Name: localSource, PollOnly: true, Recorder: unreadable})
 	if err != nil {
 		return nil, 0, fmt.Errorf("--validate: %w", err)
 	}
@@ -72,8 +81,6 @@ func (o *options) faults(ctx context.Context) (faults []fault, good int, err err
 	if err != nil {
 		return nil, 0, err
 	}
-	ctx, enough := context.WithCancel(ctx)
-	defer enough()
 	err = folder.Run(ctx, func(_ context.Context, pods []*v1.Pod) error {
 		good = len(pods)
 		for _, pod := range pods {
@@ -90,6 +97,9 @@ func (o *options) faults(ctx context.Context) (faults []fault, good int, err err
 	if err != nil && !errors.Is(err, context.Canceled) {
 		return nil, 0, err
 	}
+	if err := folder.Health().LastError; err != nil {
+		return nil, 0, fmt.Errorf("--validate: %w", err)
+	}
 	for _, p := range folder.Problems() {
 		if p.Pod != nil {
 			good--
@@ -100,9 +110,18 @@ func (o *options) faults(ctx context.Context) (faults []fault, good int, err err
 	return faults, max(good, 0), nil
 }
 
+// eventFunc is a source.FileOptions.Recorder that only says when there is an event.
+type eventFunc func()
+
+func (f eventFunc) Eventf(apiruntime.Object, string, string, string, ...any) { f() }
+
 // faultsOf finds the places that the error of a manifest is about.
 func faultsOf(path string, err error) (out []fault) {
-	content, readErr := os.ReadFile(path)
+	var content []byte
+	readErr := err
+	if !errors.Is(err, source.ErrSkipped) && !errors.Is(err, source.ErrTooLarge) { // reading a FIFO would wait for its writer
+		content, readErr = os.ReadFile(path)
+	}
 	var root yaml.Node
 	if readErr == nil {
 		readErr = yaml.Unmarshal(content, &root)

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -46,5 +48,51 @@ func TestValidate(t *testing.T) {
 	}
 	if code, _, problems := command(t, "--validate", filepath.Join(dir, "none"), "--root", root); code != 2 || !strings.Contains(problems, "no such file") {
 		t.Errorf("a folder that is not there: %d %s", code, problems)
+	}
+}
+
+// TestValidateEnds: what cannot be read is named, and nothing waits for it.
+func TestValidateEnds(t *testing.T) {
+	dir, root := t.TempDir(), filepath.Join(t.TempDir(), "root")
+	writeManifest(t, dir, "good.yaml", pod("good", "host", "exit 0"))
+	for _, fifo := range []string{filepath.Join(dir, "fifo.yaml"), filepath.Join(dir, "folder", "fifo")} {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(fifo), 0o700), syscall.Mkfifo(fifo, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	writeManifest(t, dir, "large.yaml", "")
+	if err := os.Truncate(filepath.Join(dir, "large.yaml"), 1<<40); err != nil { // no memory would hold it
+		t.Fatal(err)
+	}
+	code, out, problems := command(t, "--validate", dir, "--root", root)
+	if code != 1 || problems != "" {
+		t.Errorf("code %d, %s", code, problems)
+	}
+	for _, want := range []string{
+		dir + "/fifo.yaml: not a regular file but a FIFO\n",
+		dir + "/large.yaml: manifest is too large: more than 10 MiB\n",
+		dir + "/folder: not a regular file but a folder\n",
+		"\ngood pods: 1, faults: 3\n",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("lacks %q:\n%s", want, out)
+		}
+	}
+
+	// The folder itself cannot be read.
+	code, out, problems = command(t, "--validate", filepath.Join(dir, "fifo.yaml"), "--root", root)
+	if code != 1 || out != "" || !strings.Contains(problems, "--validate") || !strings.Contains(problems, "a FIFO") {
+		t.Errorf("a FIFO instead of a folder: %d %s%s", code, out, problems)
+	}
+	closed := filepath.Join(t.TempDir(), "closed")
+	if err := os.Mkdir(closed, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.ReadDir(closed); err == nil {
+		return // root may read it
+	}
+	code, out, problems = command(t, "--validate", closed, "--root", root)
+	if code != 1 || out != "" || !strings.Contains(problems, "permission denied") {
+		t.Errorf("a closed folder: %d %s%s", code, out, problems)
 	}
 }

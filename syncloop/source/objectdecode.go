@@ -62,7 +62,7 @@ func (d objectDecoder) decode(text []byte) (objects map[Object]any, size int64, 
 			return nil, 0, fmt.Errorf("document %d: %w", n, err)
 		}
 		if objects[o] != nil {
-			return nil, 0, fmt.Errorf("%w: document %d defines %s %s/%s a second time", errTwice, n, o.Kind, o.Namespace, o.Name)
+			return nil, 0, fmt.Errorf("%w: document %d defines %s %s/%s a second time", errBadObject, n, o.Kind, o.Namespace, o.Name)
 		}
 		objects[o] = object
 		if unknown {
@@ -75,7 +75,7 @@ func (d objectDecoder) decode(text []byte) (objects map[Object]any, size int64, 
 // errNoObject: the file has something that is neither a config map nor a secret.
 var errNoObject = errors.New("not a config map or secret")
 
-// errTwice: two definitions of one object.
+// errTwice: a later file defines an object of this file too. The rest of the file is used.
 var errTwice = errors.New("another definition of the same object")
 
 // document decodes and checks one document.

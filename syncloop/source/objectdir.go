@@ -42,6 +42,9 @@ const (
 	maxObjectsSize = 64 << 20
 )
 
+// errNoRoom: with this version of a file, the folder would have more than maxObjectsSize.
+var errNoRoom = fmt.Errorf("%w: all files together have more than %d MiB", ErrTooLarge, maxObjectsSize>>20)
+
 // ObjectDirOptions configures an [ObjectDir]. The zero value is ready to use.
 type ObjectDirOptions struct {
 	// Period between polls. Default 20 s.
@@ -186,7 +189,7 @@ func (d *ObjectDir) get(ctx context.Context, o Object) (any, error) {
 		return object, nil
 	}
 	for _, path := range slices.Sorted(maps.Keys(d.problems)) {
-		if p := d.problems[path]; !errors.Is(p.Err, ErrUnknownField) && !errors.Is(p.Err, errTwice) {
+		if p := d.problems[path]; !only(p.Err, ErrUnknownField, errTwice) {
 			return nil, fmt.Errorf("not found, but %s cannot be used and may define it: %w", path, p.Err)
 		}
 	}
@@ -206,19 +209,24 @@ func (d *ObjectDir) Problems() []Problem {
 func (d *ObjectDir) Unreadable() []problem.Problem {
 	var out []problem.Problem
 	for _, p := range d.Problems() {
-		if errors.Is(p.Err, ErrUnknownField) {
+		if only(p.Err, ErrUnknownField) {
 			continue
 		}
+		waits := "its objects in " + p.Path + " to be readable"
 		advice := "fix the file; until then its objects stay as in its last good version"
 		switch {
 		case p.root:
 			advice = "fix the folder; until then all objects stay as they were"
 		case errors.Is(p.Err, ErrExposed):
 			advice = "make it unreadable for others with chmod 600; until then its objects stay as they were"
+		case errors.Is(p.Err, errNoRoom):
+			advice = "make files smaller or remove some; until then its last good version counts, if there is one"
+		case only(p.Err, ErrUnknownField, errTwice):
+			waits, advice = "its objects in "+p.Path+" to be defined once", "define each object in one file only; until then the last file by name counts"
 		}
 		listed := problem.Problem{
 			Kind: problem.Source, Severity: problem.Listed, Name: filepath.Base(p.Path), Since: p.Since,
-			Waits: "its objects in " + p.Path + " to be readable", Advice: advice,
+			Waits: waits, Advice: advice,
 		}
 		out = append(out, listed.Because(p.Err))
 	}

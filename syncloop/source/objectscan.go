@@ -1,6 +1,7 @@
 package source
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -31,6 +33,8 @@ type objectFile struct {
 	objects map[Object]any // of the last good version
 	size    int64
 	err     error // the problem of the newest version, or a warning
+	// refused is the size of the newest version if the folder has no room for it, otherwise 0.
+	refused int64
 	// changing: the file was written to while it was read.
 	changing bool
 }
@@ -75,7 +79,13 @@ func (d *ObjectDir) look() (different []Object, again bool, err error) {
 		names, err = objectNames(root)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		err = nil // a missing folder counts as empty (SRC3)
+		_, missing := stat(d.path)
+		switch {
+		case errors.Is(missing, errLinkToNothing):
+			err = missing // a volume that is not mounted, say
+		case errors.Is(missing, fs.ErrNotExist):
+			err = nil // a missing folder counts as empty (SRC3)
+		}
 	}
 	if err != nil {
 		found := []Problem{{Path: d.path, Err: err, root: true}}
@@ -87,23 +97,53 @@ func (d *ObjectDir) look() (different []Object, again bool, err error) {
 		d.publish(found)
 		return nil, false, err
 	}
-	files := make(map[string]*objectFile, len(names))
+	d.files, again = d.read(root, names)
+	return d.merge(names), again, nil
+}
+
+// read reads the files that have changed. Those with known objects come first, as in SRC6, and a
+// version for which there is no room is refused, so that a file never takes away another's objects.
+func (d *ObjectDir) read(root *os.Root, names []string) (files map[string]*objectFile, again bool) {
+	files = make(map[string]*objectFile, len(names))
+	room := int64(maxObjectsSize)
+	var order, others []*objectFile
 	for _, name := range names {
 		f := d.files[name]
 		if f == nil {
 			f = &objectFile{name: name}
 		}
-		f.read(root, d.options.Clock.Now(), d.decoder)
+		files[name] = f
+		room -= f.size
+		if f.objects != nil {
+			order = append(order, f)
+		} else {
+			others = append(others, f)
+		}
+	}
+	read := func(f *objectFile) {
+		room += f.size
+		f.read(root, d.options.Clock.Now(), d.decoder, room)
+		room -= f.size
+	}
+	order = append(order, others...)
+	for _, f := range order {
+		read(f)
 		if errors.Is(f.err, fs.ErrNotExist) {
-			if _, err := root.Lstat(name); err != nil {
-				continue // removed since it was listed
+			if _, err := root.Lstat(f.name); err != nil { // removed since it was listed
+				delete(files, f.name)
+				room += f.size
+				continue
 			}
 		}
-		files[name] = f
 		again = again || f.changing
 	}
-	d.files = files
-	return d.merge(names), again, nil
+	for _, f := range order { // a later file may have made room
+		if f.refused > 0 && f.refused <= room+f.size {
+			read(f)
+			again = again || f.changing
+		}
+	}
+	return files, again
 }
 
 // objectNames returns the names of the files to read, in order.
@@ -131,30 +171,19 @@ func objectNames(root *os.Root) ([]string, error) {
 // as a whole (OB4). If two files define one object, the later file wins (F5).
 func (d *ObjectDir) merge(names []string) (different []Object) {
 	next, from := map[Object]any{}, map[Object]string{}
-	var problems []Problem
-	var size int64
 	for _, name := range names {
-		f := d.files[name]
-		if f == nil {
-			continue
-		}
-		path := filepath.Join(d.path, name)
-		err := f.err
-		if size += f.size; size > maxObjectsSize {
-			size -= f.size
-			problems = append(problems, Problem{Path: path, Err: fmt.Errorf("%w: all files together have more than %d MiB", ErrTooLarge, maxObjectsSize>>20)})
-			continue
-		}
-		for o, object := range f.objects {
-			if loser, twice := from[o]; twice {
-				problems = append(problems, Problem{
-					Path: filepath.Join(d.path, loser), Err: fmt.Errorf("%w: %s %s/%s is taken from %s", errTwice, o.Kind, o.Namespace, o.Name, path),
-				})
+		if f := d.files[name]; f != nil {
+			for o, object := range f.objects {
+				next[o], from[o] = object, name
 			}
-			next[o], from[o] = object, name
 		}
-		if err != nil {
-			problems = append(problems, Problem{Path: path, Err: err})
+	}
+	var problems []Problem
+	for _, name := range names {
+		if f := d.files[name]; f != nil {
+			if err := errors.Join(f.err, d.overruled(f, from)); err != nil {
+				problems = append(problems, Problem{Path: filepath.Join(d.path, name), Err: err})
+			}
 		}
 	}
 	d.mu.Lock()
@@ -175,10 +204,47 @@ func (d *ObjectDir) merge(names []string) (different []Object) {
 	return different
 }
 
-// read reads the file's newest version, and keeps it if it is good.
-func (f *objectFile) read(root *os.Root, now time.Time, decoder objectDecoder) {
+// mostOverruled is how many objects an error about second definitions names.
+const mostOverruled = 10
+
+// overruled returns an error about the objects of f that a later file defines too, nil if there are
+// none. Its text is the same at every look: a new text would be a new problem.
+func (d *ObjectDir) overruled(f *objectFile, from map[Object]string) error {
+	var lost []Object
+	for o := range f.objects {
+		if from[o] != f.name {
+			lost = append(lost, o)
+		}
+	}
+	if len(lost) == 0 {
+		return nil
+	}
+	slices.SortFunc(lost, func(a, b Object) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	var texts []string
+	for _, o := range lost[:min(len(lost), mostOverruled)] {
+		texts = append(texts, fmt.Sprintf("%s %s/%s is taken from %s", o.Kind, o.Namespace, o.Name, filepath.Join(d.path, from[o])))
+	}
+	text := strings.Join(texts, ", ")
+	if more := len(lost) - len(texts); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return fmt.Errorf("%w: %s", errTwice, text)
+}
+
+// only reports whether an error, or each error joined in it, is one of these.
+func only(err error, these ...error) bool {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		return !slices.ContainsFunc(joined.Unwrap(), func(err error) bool { return !only(err, these...) })
+	}
+	return slices.ContainsFunc(these, func(one error) bool { return errors.Is(err, one) })
+}
+
+// read reads the file's newest version, and keeps it if it is good and not larger than room.
+func (f *objectFile) read(root *os.Root, now time.Time, decoder objectDecoder, room int64) {
 	info, err := root.Stat(f.name)
-	if err == nil && f.info != nil && sameVersion(f.info, info) && f.readAt.Sub(info.ModTime()) > trustAge {
+	if err == nil && f.info != nil && sameVersion(f.info, info) && f.readAt.Sub(info.ModTime()) > trustAge && (f.refused == 0 || f.refused > room) {
 		return
 	}
 	f.changing = false
@@ -190,14 +256,19 @@ func (f *objectFile) read(root *os.Root, now time.Time, decoder objectDecoder) {
 		f.changing, f.info = true, nil
 		return
 	}
-	f.readAt, f.info = now, info
+	f.readAt, f.info, f.refused = now, info, 0
 	if err != nil {
 		f.info, f.err = nil, err
 		return
 	}
 	objects, size, err := decoder.decode(text)
-	if f.err = err; objects != nil {
-		f.objects, f.size = objects, max(size, int64(len(text)))
+	size = max(size, int64(len(text)))
+	switch f.err = err; {
+	case objects == nil:
+	case size > room:
+		f.err, f.refused = errNoRoom, size
+	default:
+		f.objects, f.size = objects, size
 	}
 }
 
