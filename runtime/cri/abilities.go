@@ -27,7 +27,7 @@ type Streamer interface {
 type DirectStreamer interface {
 	// ExecStream runs cmd in the container until it ends. A non-zero exit is an error that
 	// implements interface{ ExitStatus() int }, see [runtime.ExitError]. When ctx or the container
-	// ends, cmd and all it started are killed.
+	// ends, cmd and its session are killed.
 	ExecStream(ctx context.Context, containerID string, cmd []string, streams Streams) error
 	// AttachStream connects to the container's main process until that process ends. It fails with
 	// [runtime.ErrUnimplemented] if the runtime cannot attach.

@@ -25,14 +25,16 @@ type container struct {
 	dir    string
 	op     slot // serialises creation, start, the beginning of a stop, removal
 
-	// exited is closed when the container has ended.
+	// exited is closed when the container has ended. looked is set before that, and closed
+	// once its leftovers were looked for.
 	exited chan struct{}
+	looked <-chan struct{}
 
 	// Guarded by Runtime.mu.
 	visible bool // false while it is being created
 	state   runtimeapi.ContainerState
 	run     *run // while it runs
-	started time.Time
+	started startedRecord
 	exit    exitRecord // once it has ended
 	// The stop under way, if any.
 	asked  bool        // the stop signal was sent
@@ -143,7 +145,7 @@ func containerNotFound(id string) error {
 	return fmt.Errorf("container %q: %w", id, runtime.ErrNotFound)
 }
 
-// RemoveContainer kills the container if it runs, waits for its end, and removes
+// RemoveContainer stops the container at once, as StopContainer does, and removes
 // it. Its log files stay. Removing an unknown container succeeds.
 func (r *Runtime) RemoveContainer(ctx context.Context, containerID string) error {
 	leave, err := r.enter(ctx)
@@ -178,7 +180,11 @@ func (r *Runtime) removeContainer(ctx context.Context, c *container) error {
 	if running { // it was created, and has just been started
 		return fmt.Errorf("container %s was started while it was removed: %w", c.record.ID, runtime.ErrFailedPrecondition)
 	}
-	// A folder without this record holds no container.
+	// It may have been started and have ended since.
+	if err := r.awaitStop(ctx, c); err != nil {
+		return err
+	}
+	// A folder without this record holds no container, and no agent looks for its leftovers.
 	if err := removeRecord(c.dir, containerFile); err != nil {
 		return fmt.Errorf("remove container %s: %w", c.record.ID, err)
 	}
@@ -263,8 +269,8 @@ func (c *container) status() *runtimeapi.ContainerStatus {
 		Labels: maps.Clone(c.record.Labels), Annotations: maps.Clone(c.record.Annotations),
 		LogPath: c.record.logPath(), StopSignal: signalOf(c.record.StopSignal),
 	}
-	if !c.started.IsZero() {
-		s.StartedAt = c.started.UnixNano()
+	if at := c.started.StartedAt; !at.IsZero() {
+		s.StartedAt = at.UnixNano()
 	}
 	if c.state == runtimeapi.ContainerState_CONTAINER_EXITED {
 		s.FinishedAt, s.ExitCode = c.exit.FinishedAt.UnixNano(), c.exit.Code

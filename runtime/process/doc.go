@@ -39,10 +39,24 @@
 // A sandbox is a record and a log directory; it has no address of its own: probes and
 // hooks name 127.0.0.1 as their host, which podwright.Config.Outbound must allow. A
 // container is a session of processes: the command and everything it forks. The
-// command's exit ends the container, and what is left of its tree is killed. Commands
-// that are run in it are sessions of their own, found by their environment: what they
-// leave behind, also if the agent was killed, is killed once the container has ended.
+// command's exit ends the container, and what is left of its tree is killed.
 // Each file is written to a temporary name, synced and renamed.
+//
+// # What commands leave behind
+//
+// Commands that are run in a container are sessions of their own. When the container has
+// ended, the runtime looks at all processes of the machine and kills those that began with
+// the container's PODWRIGHT_CONTAINER_ID in their environment, except the agent itself.
+// Stopping and removing wait for this. It looks again a second later, and at the next start
+// for all containers that have ended. So a daemon of the host that was started from a command
+// ends with the container.
+//
+// It does not find a process that began with another environment (env -i) or overwrote it
+// (some programs do, to change their title), one whose environment the agent may not read
+// (without root, that of another user), and those that fork faster than ten looks find them.
+// Looking at a process that hangs in the kernel may hang too, and with it every stop and
+// removal, until its context ends. Processes older than the containers are not looked at,
+// if the records tell when these started.
 //
 // # Supervisor
 //
@@ -99,15 +113,16 @@
 // # Environment and output
 //
 // A container gets the environment of its config and nothing of the agent's; PATH
-// is added if missing, and PODWRIGHT_CONTAINER_ID always. Its standard input is
-// empty. Its output goes to the log path of its config, in the CRI format, or
-// nowhere if that is empty; log files have mode 0640 and are never removed here.
-// Output that cannot be written (disk full) is dropped: it never blocks a container.
+// is added if missing, and PODWRIGHT_CONTAINER_ID always; commands run in it also get
+// PODWRIGHT_COMMAND. Its standard input is empty. Its output goes to the log path of its
+// config, in the CRI format, or nowhere if that is empty; log files have mode 0640 and
+// are never removed here. Output that cannot be written (disk full) is dropped: it never blocks a container.
 //
 // # Stopping
 //
 // StopContainer sends the stop signal to the container's process group, SIGKILL
-// to all that it finds of the tree when the time-out is over, and waits. If the context
-// ends, only the wait ends; the kill still comes. A second call with a shorter time-out
-// moves the kill forward.
+// to all that it finds of the tree when the time-out is over, and waits until it has
+// ended and what commands left behind was killed. If the context ends, only the wait
+// ends; the kill still comes. A second call with a shorter time-out moves the kill
+// forward.
 package process

@@ -135,6 +135,15 @@ func waitExit(t *testing.T, r *Runtime, id string) *runtimeapi.ContainerStatus {
 	return status(t, r, id)
 }
 
+// waitExitRecord waits until the supervisor has recorded the end of a container.
+func waitExitRecord(t *testing.T, r *Runtime, id string) {
+	t.Helper()
+	eventually(t, "its end is recorded", func() bool {
+		ok, err := readRecord(r.path(containersDir, id), exitFile, &exitRecord{})
+		return ok && err == nil
+	})
+}
+
 // waitLine waits until the container's log file has a line.
 func waitLine(t *testing.T, r *Runtime, id, line string) {
 	t.Helper()

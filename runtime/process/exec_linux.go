@@ -20,10 +20,10 @@ const maxExecOutput = 16 << 20
 
 // ExecSync runs cmd with the container's environment, user, root, mounts and working
 // directory, in a session of its own, and waits for it. When the time-out is over, ctx
-// ends, or the container ends, everything cmd started is killed, and what it had
-// written is returned with [runtime.ErrDeadline], a context error or
-// [runtime.ErrFailedPrecondition]. Processes that cmd leaves in the background run until
-// the container ends; their output is not read. At most 16 MiB of each stream are returned.
+// ends, or the container ends, its session is killed, and what it had written is returned
+// with [runtime.ErrDeadline], a context error or [runtime.ErrFailedPrecondition]. Processes
+// that cmd leaves in the background or puts into another session run until the container
+// ends; their output is not read. At most 16 MiB of each stream are returned.
 func (r *Runtime) ExecSync(ctx context.Context, containerID string, cmd []string, timeout time.Duration) (stdout, stderr []byte, err error) {
 	leave, err := r.enter(ctx)
 	if err != nil {
@@ -100,7 +100,7 @@ func errContainerEnded() error {
 func (r *Runtime) startJob(c *container, u *run, cmd []string, files *jobFiles) (_ *job, err error) {
 	defer files.closeTheirs()
 	spec := launchSpec(&c.record)
-	spec.Args, spec.Terminal = cmd, files.terminal
+	spec.Args, spec.Terminal, spec.Env = cmd, files.terminal, append(spec.Env, commandEnv+"=1")
 	if files.terminal {
 		spec.Env = withTerm(spec.Env)
 	}
@@ -115,7 +115,7 @@ func (r *Runtime) startJob(c *container, u *run, cmd []string, files *jobFiles) 
 	}
 	j := &job{ended: make(chan struct{}), exited: c.exited}
 	if err = u.process.WithFD(start); err == nil {
-		j.process, err = osproc.Adopt(pid, fd)
+		j.process, err = adoptChild(pid, fd)
 	}
 	if err != nil {
 		files.closeOurs()
@@ -156,7 +156,7 @@ func (j *job) finish() error {
 	return nil
 }
 
-// abort kills a command and all it started.
+// abort kills a command's session. What it started in others ends with the container.
 func (r *Runtime) abort(j *job) {
 	_ = j.process.KillTree()
 	j.release()

@@ -109,6 +109,9 @@ func TestBackgroundEndsWithContainer(t *testing.T) {
 				touch(t, end)
 				if !agentRuns {
 					eventually(t, "the container ends", func() bool { return gone(process) })
+					if supervisor.enabled() {
+						waitExitRecord(t, r, id)
+					}
 					r = openRuntime(t, root, supervisor)
 				}
 				waitExit(t, r, id)

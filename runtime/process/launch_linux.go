@@ -21,6 +21,9 @@ import (
 // and what commands in it left behind once it has ended.
 const containerEnv = "PODWRIGHT_CONTAINER_ID"
 
+// commandEnv is in the environment of commands too, which are not the container.
+const commandEnv = "PODWRIGHT_COMMAND"
+
 // startContainer starts the process of a container as a child of the caller,
 // records it on disk, and starts to copy its output. supervisor is the caller's
 // identity if it is one. On error nothing runs.
@@ -49,19 +52,34 @@ func startContainer(dir string, record *containerRecord, supervisor osproc.Ident
 		output.close(false)
 		return nil, nil, err
 	}
-	process, err := osproc.Adopt(pid, fd)
+	process, err := adoptChild(pid, fd)
 	if err == nil {
 		started.Process = process.Identity()
 		if err = writeRecord(dir, startedFile, started); err == nil {
 			return process, output, nil
 		}
+		// A process that is not on record would be lost if its parent ended.
 		process.Close()
+		killChild(pid)
 	}
-	// A process that is not on record would be lost if its parent ended.
-	_ = unix.Kill(-pid, unix.SIGKILL)
-	reap(pid, 0)
 	output.close(true)
 	return nil, nil, err
+}
+
+// adoptChild makes a handle from a child just forked, which leads a session, and its pidfd.
+// On error nothing runs.
+func adoptChild(pid, fd int) (*osproc.Process, error) {
+	process, err := osproc.Adopt(pid, fd)
+	if err != nil {
+		killChild(pid)
+	}
+	return process, err
+}
+
+// killChild kills the group of a child just forked, and reaps it.
+func killChild(pid int) {
+	_ = unix.Kill(-pid, unix.SIGKILL)
+	reap(pid, 0)
 }
 
 // launchSpec is what a container's process and commands run in it have in common.
@@ -116,7 +134,7 @@ func (s Supervisor) start(dir string) (startedRecord, *osproc.Process, error) {
 	if err != nil {
 		return startedRecord{}, nil, fmt.Errorf("start a supervisor: %w", err)
 	}
-	process, err := osproc.Adopt(pid, fd)
+	process, err := adoptChild(pid, fd)
 	if err != nil {
 		return startedRecord{}, nil, fmt.Errorf("start a supervisor: %w", err)
 	}

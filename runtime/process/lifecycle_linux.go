@@ -71,7 +71,7 @@ func (r *Runtime) start(c *container) error {
 		return fmt.Errorf("start container %q (%s): %w", c.record.Name, c.record.ID, err)
 	}
 	r.mu.Lock()
-	c.state, c.run, c.started = runtimeapi.ContainerState_CONTAINER_RUNNING, u, started.StartedAt
+	c.state, c.run, c.started = runtimeapi.ContainerState_CONTAINER_RUNNING, u, started
 	r.mu.Unlock()
 	r.publish(c.record.SandboxID, c.record.ID, runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT)
 	r.watch(c, u)
@@ -195,9 +195,9 @@ func (r *Runtime) ended(c *container, exit exitRecord) {
 	}
 	r.mu.Lock()
 	u, timer := c.run, c.timer
-	c.state, c.exit, c.run, c.timer = runtimeapi.ContainerState_CONTAINER_EXITED, exit, nil, nil
+	c.run, c.timer = nil, nil
+	r.markExited(c, exit)
 	r.mu.Unlock()
-	close(c.exited)
 	if timer != nil {
 		timer.Stop()
 	}
@@ -205,7 +205,17 @@ func (r *Runtime) ended(c *container, exit exitRecord) {
 		u.release(true)
 	}
 	r.publish(c.record.SandboxID, c.record.ID, runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT)
-	r.killLeftovers(map[string]bool{c.record.ID: true})
+}
+
+// markExited makes a container one that has ended; the caller holds Runtime.mu.
+func (r *Runtime) markExited(c *container, exit exitRecord) {
+	c.state, c.exit = runtimeapi.ContainerState_CONTAINER_EXITED, exit
+	var since uint64 // unknown: all processes are looked at
+	if c.started.Process.BootID == r.bootID {
+		since = c.started.Process.StartTime
+	}
+	c.looked = r.leftovers.add(c.record.ID, since)
+	close(c.exited)
 }
 
 // running counts the running containers.

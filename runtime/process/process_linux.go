@@ -97,6 +97,7 @@ func New(options Options) (*Runtime, error) {
 		closing:   make(chan struct{}),
 		sandboxes: map[string]*sandbox{}, containers: map[string]*container{},
 		names: map[string]string{}, folders: map[string]bool{}, subscribers: map[*subscriber]struct{}{},
+		leftovers: leftovers{more: make(chan struct{}, 1), next: newBatch(), kill: osproc.KillByEnv},
 	}
 	if err := r.open(); err != nil {
 		return nil, fmt.Errorf("process runtime at %s: %w", r.root, err)
@@ -146,10 +147,12 @@ func (r *Runtime) open() (err error) {
 		return err
 	}
 	if err := r.recover(); err != nil {
-		r.watcher.Close()
-		r.lock.Close()
+		r.beginClose()
+		r.work.Wait()
+		r.release()
 		return err
 	}
+	r.work.Go(r.killLeftovers)
 	return nil
 }
 
@@ -163,15 +166,9 @@ func (r *Runtime) path(parts ...string) string {
 // container has had its stop signal, and the next StopContainer kills it. Closing twice
 // is allowed.
 func (r *Runtime) Close(ctx context.Context) error {
-	r.mu.Lock()
-	first := !r.closed
-	r.closed = true
-	r.mu.Unlock()
-	if !first {
+	if !r.beginClose() {
 		return nil
 	}
-	close(r.closing)
-	r.watcher.Close()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -184,6 +181,19 @@ func (r *Runtime) Close(ctx context.Context) error {
 	case <-ctx.Done():
 		return fmt.Errorf("close the process runtime: %w", ctxError(ctx))
 	}
+}
+
+// beginClose ends what is under way. It returns false if that was done before.
+func (r *Runtime) beginClose() (first bool) {
+	r.mu.Lock()
+	first = !r.closed
+	r.closed = true
+	r.mu.Unlock()
+	if first {
+		close(r.closing)
+		r.watcher.Close()
+	}
+	return first
 }
 
 // release frees what the runtime holds of its containers, once nothing uses it any

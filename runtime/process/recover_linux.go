@@ -35,23 +35,7 @@ func (r *Runtime) recover() error {
 	if err == nil && len(starting) > 0 {
 		err = r.findStarting(starting)
 	}
-	if err != nil {
-		return err
-	}
-	r.killLeftovers(r.endedContainers())
-	return nil
-}
-
-func (r *Runtime) endedContainers() map[string]bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	ended := map[string]bool{}
-	for id, c := range r.containers {
-		if c.state == runtimeapi.ContainerState_CONTAINER_EXITED {
-			ended[id] = true
-		}
-	}
-	return ended
+	return err
 }
 
 func (r *Runtime) readSandboxes() error {
@@ -122,8 +106,9 @@ func (r *Runtime) restore(c *container) (starting bool) {
 	known, err := readRecord(c.dir, startedFile, &started)
 	if err != nil {
 		r.log.Error(err, "Cannot tell which process a container is", "container", c.record.ID)
+		started = startedRecord{}
 	}
-	c.started = started.StartedAt
+	c.started = started
 	if r.restoreExit(c) {
 		if child := childPID(started.Supervisor); child != 0 {
 			// It has nothing left to do: it is dead, or about to end.
@@ -208,8 +193,9 @@ func (r *Runtime) restoreExit(c *container) bool {
 	if !ok {
 		return false
 	}
-	c.state, c.exit = runtimeapi.ContainerState_CONTAINER_EXITED, exit
-	close(c.exited)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.markExited(c, exit)
 	return true
 }
 
@@ -227,7 +213,7 @@ func (r *Runtime) findStarting(starting map[string]*container) error {
 	if len(lost) == 0 {
 		return nil
 	}
-	found, err := osproc.FindByEnv(containerEnv, lost)
+	found, err := osproc.FindByEnv(containerEnv, commandEnv, lost)
 	if err != nil {
 		return fmt.Errorf("look for containers without a record: %w", err)
 	}

@@ -259,16 +259,7 @@ func TestKilledWhileStarting(t *testing.T) {
 // killMarked kills what escaped from a container without a supervisor.
 func killMarked(t *testing.T, container string) {
 	t.Helper()
-	for {
-		found, err := osproc.FindByEnv(containerEnv, map[string]bool{container: true})
-		must(t, err)
-		if len(found) == 0 {
-			return
-		}
-		for _, id := range found {
-			must(t, osproc.KillSession(id))
-		}
-	}
+	must(t, osproc.KillByEnv(containerEnv, map[string]uint64{container: 0}))
 }
 
 // Records that cannot be read cost what they describe, and nothing else.

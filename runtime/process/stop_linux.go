@@ -14,7 +14,8 @@ import (
 )
 
 // StopContainer sends the stop signal to the container's process group, kills its
-// tree after timeout seconds (0: at once), and returns when it has ended. If ctx
+// tree after timeout seconds (0: at once), and returns when it has ended and what
+// commands left behind in it was killed. If ctx
 // ends first, the call returns and the stop continues. A later call may shorten the time
 // that is left, never lengthen it; the stop signal is sent once per agent. Stopping
 // a container that does not run succeeds.
@@ -103,13 +104,17 @@ func kill(c *container, u *run) error {
 	return nil
 }
 
-// awaitStop waits for the end of a container that was asked to stop.
+// awaitStop waits for the end of a container that was asked to stop, and for the first look
+// for its leftovers.
 func (r *Runtime) awaitStop(ctx context.Context, c *container) error {
 	r.mu.Lock()
-	running := c.state == runtimeapi.ContainerState_CONTAINER_RUNNING
+	ran := c.state != runtimeapi.ContainerState_CONTAINER_CREATED
 	r.mu.Unlock()
-	if !running {
+	if !ran {
 		return nil
 	}
-	return r.wait(ctx, c.exited)
+	if err := r.wait(ctx, c.exited); err != nil {
+		return err
+	}
+	return r.wait(ctx, c.looked)
 }

@@ -110,9 +110,9 @@ func TestGraceOnClock(t *testing.T) {
 		if s := waitExit(t, r, id); s.GetExitCode() != 137 {
 			t.Errorf("exit code %d, want 137", s.GetExitCode())
 		}
-		if clock.HasWaiters() {
-			t.Error("a timer stays")
-		}
+		eventually(t, "the second look for leftovers is due", clock.HasWaiters)
+		clock.Step(scanAgain)
+		eventually(t, "no timer stays", func() bool { return !clock.HasWaiters() })
 		must(t, r.RemoveContainer(t.Context(), id))
 	})
 }
@@ -213,10 +213,7 @@ func TestReopenInProcess(t *testing.T) {
 		touch(t, dir+"/exit")
 		eventually(t, "the first container ends", func() bool { return gone(p) })
 		if supervisor.enabled() {
-			eventually(t, "its end is recorded", func() bool {
-				ok, err := readRecord(r.path(containersDir, early), exitFile, &exitRecord{})
-				return ok && err == nil
-			})
+			waitExitRecord(t, r, early)
 		}
 		r = openRuntime(t, r.root, supervisor)
 		touch(t, dir+"/late")

@@ -115,7 +115,8 @@ func parseStat(data []byte) (stat, error) {
 	return s, nil
 }
 
-// all returns the stat of every process. Processes that end meanwhile are left out.
+// all returns the stat of every process it can read. Processes that end meanwhile, and those that
+// the caller may not look at (hidepid), are left out; any other failure is in the error.
 func all() ([]stat, error) {
 	dir, err := os.Open("/proc")
 	if err != nil {
@@ -127,22 +128,26 @@ func all() ([]stat, error) {
 		return nil, fmt.Errorf("list processes: %w", err)
 	}
 	var out []stat
+	var errs []error
 	for _, name := range names {
 		pid, err := strconv.Atoi(name)
 		if err != nil {
 			continue
 		}
-		if s, err := readStat(pid); err == nil {
+		switch s, err := readStat(pid); {
+		case err == nil:
 			out = append(out, s)
+		case !errors.Is(err, os.ErrProcessDone) && !errors.Is(err, fs.ErrPermission):
+			errs = append(errs, err)
 		}
 	}
-	return out, nil
+	return out, errors.Join(errs...)
 }
 
 // FindByEnv returns the session leaders whose initial environment holds one of the
-// values of the variable, by value; if several have the same value, the oldest.
-// Processes whose environment cannot be read are left out.
-func FindByEnv(variable string, values map[string]bool) (map[string]Identity, error) {
+// values of the variable and not the variable without, by value; if several have the
+// same value, the oldest. Processes whose environment may not be read are left out.
+func FindByEnv(variable, without string, values map[string]bool) (map[string]Identity, error) {
 	boot, err := BootID()
 	if err != nil {
 		return nil, err
@@ -156,8 +161,12 @@ func FindByEnv(variable string, values map[string]bool) (map[string]Identity, er
 		if s.dead() || s.session != s.pid {
 			continue
 		}
-		value, ok := initialEnv(s.pid, variable)
-		if !ok || !values[value] {
+		env, err := readEnv(s.pid)
+		if err != nil {
+			return nil, err
+		}
+		value, ok := lookup(env, variable)
+		if _, excluded := lookup(env, without); !ok || excluded || !values[value] {
 			continue
 		}
 		if known, ok := found[value]; !ok || s.startTime < known.StartTime {
@@ -167,16 +176,25 @@ func FindByEnv(variable string, values map[string]bool) (map[string]Identity, er
 	return found, nil
 }
 
-// initialEnv returns the last value of the variable in the environment that a process began
-// with; ok is false if there is none, or if it cannot be read.
-func initialEnv(pid int, variable string) (value string, ok bool) {
+// readEnv returns the environment that a process began with. It is empty if the process has
+// ended, is just starting another program, or may not be looked at.
+func readEnv(pid int) ([]byte, error) {
 	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
-	if err != nil {
-		return "", false
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ESRCH), errors.Is(err, fs.ErrPermission):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("environment of process %d: %w", pid, err)
 	}
-	for entry := range strings.SplitSeq(string(env), "\x00") {
-		if name, v, _ := strings.Cut(entry, "="); name == variable {
-			value, ok = v, true
+	return env, nil
+}
+
+// lookup returns the last value of the variable in an environment.
+func lookup(env []byte, variable string) (value string, ok bool) {
+	prefix := []byte(variable + "=")
+	for entry := range bytes.SplitSeq(env, []byte{0}) {
+		if v, has := bytes.CutPrefix(entry, prefix); has {
+			value, ok = string(v), true
 		}
 	}
 	return value, ok

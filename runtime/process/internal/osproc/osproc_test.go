@@ -3,14 +3,18 @@
 package osproc
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"syscall"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -164,8 +168,12 @@ func TestWatcherReportsEachEndOnce(t *testing.T) {
 
 // The group is reached after its leader's end, and the session beyond the group.
 func TestKillTree(t *testing.T) {
-	cmd := exec.Command("sh", "-c", "sleep 1000 & echo $!; set -m; sleep 1000 & echo $!; exit 0")
+	cmd := exec.Command("sh", "-c", "sleep 1000 & echo $!; set -m; sleep 1000 & echo $!; read end; exit 0")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -179,9 +187,12 @@ func TestKillTree(t *testing.T) {
 	}
 	p, err := Open(id)
 	if err != nil {
-		t.Skip("the shell was faster than the test")
+		t.Fatal(err)
 	}
-	defer p.Close()
+	defer func() {
+		_ = p.KillTree()
+		p.Close()
+	}()
 	var pids [2]int
 	if _, err := fmt.Fscan(out, &pids[0], &pids[1]); err != nil {
 		t.Fatal(err)
@@ -199,6 +210,7 @@ func TestKillTree(t *testing.T) {
 		defer child.Close()
 		left = append(left, watch(t, child))
 	}
+	in.Close()
 	<-watch(t, p)
 	if _, err := cmd.Process.Wait(); err != nil {
 		t.Fatal(err)
@@ -231,61 +243,238 @@ func TestSignalGroupByNumber(t *testing.T) {
 	}
 }
 
-func TestFindByEnv(t *testing.T) {
-	cmd := exec.Command("sh", "-c", "setsid sleep 1000 & sleep 1000")
-	cmd.Env = append(os.Environ(), "OSPROC_MARK=here")
+// await polls for what no event tells.
+func await(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for !ok() {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			t.Fatalf("%s: does not happen", what)
+		}
+	}
+}
+
+// mark is a variable that no other run of these tests uses.
+func mark() string { return fmt.Sprintf("OSPROC_MARK_%d", os.Getpid()) }
+
+// sleeping returns the living sleep processes with the mark. Their start is over.
+func sleeping(t *testing.T, value string) []stat {
+	t.Helper()
+	processes, err := all()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []stat
+	for _, s := range processes {
+		comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", s.pid))
+		env, _ := readEnv(s.pid)
+		if v, ok := lookup(env, mark()); ok && v == value && string(comm) == "sleep\n" && !s.dead() {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// marked starts a shell with the mark, one child in its session and one in another, and waits
+// for both.
+func marked(t *testing.T, value string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command("sh", "-c", "setsid sleep 1000 & sleep 1000 & wait")
+	cmd.Env = append(os.Environ(), mark()+"="+value)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
-		for {
-			found, err := FindByEnv("OSPROC_MARK", map[string]bool{"here": true})
-			if err != nil || len(found) == 0 {
-				break
-			}
-			_ = KillSession(found["here"])
+	t.Cleanup(func() {
+		if err := KillByEnv(mark(), map[string]uint64{value: 0}); err != nil {
+			t.Error(err)
 		}
 		_ = cmd.Wait()
-	}()
-	found, err := FindByEnv("OSPROC_MARK", map[string]bool{"here": true, "elsewhere": true})
+	})
+	await(t, "two children sleep", func() bool { return len(sleeping(t, value)) == 2 })
+	return cmd
+}
+
+func TestFindByEnv(t *testing.T) {
+	cmd := marked(t, "here")
+	found, err := FindByEnv(mark(), "OSPROC_ABSENT", map[string]bool{"here": true, "elsewhere": true})
 	if err != nil || len(found) != 1 || found["here"].PID != cmd.Process.Pid {
 		t.Errorf("found %v, %v, want pid %d", found, err, cmd.Process.Pid)
 	}
-	if found, err := FindByEnv("OSPROC_MARK", map[string]bool{"her": true}); err != nil || len(found) != 0 {
+	if found, err := FindByEnv(mark(), "OSPROC_ABSENT", map[string]bool{"her": true}); err != nil || len(found) != 0 {
 		t.Errorf("found %v, %v", found, err)
+	}
+	if found, err := FindByEnv(mark(), "PATH", map[string]bool{"here": true}); err != nil || len(found) != 0 {
+		t.Errorf("found %v, %v, in spite of the other variable", found, err)
 	}
 }
 
 // KillByEnv reaches every session of a value and no process of another value.
 func TestKillByEnv(t *testing.T) {
-	mark := func(value string) *exec.Cmd {
-		cmd := exec.Command("sh", "-c", "setsid sleep 1000 & sleep 1000")
-		cmd.Env = append(os.Environ(), "OSPROC_KILL="+value)
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		return cmd
-	}
-	killed, kept := mark("killed"), mark("kept")
-	if err := KillByEnv("OSPROC_KILL", map[string]bool{"killed": true, "absent": true}); err != nil {
+	killed := marked(t, "killed")
+	marked(t, "kept")
+	if err := KillByEnv(mark(), map[string]uint64{"killed": 0, "absent": 0}); err != nil {
 		t.Error(err)
 	}
 	_ = killed.Wait() // returns: it was killed
-	for {
-		found, err := FindByEnv("OSPROC_KILL", map[string]bool{"killed": true, "kept": true})
-		if _, ok := found["kept"]; err != nil || !ok {
-			t.Errorf("left: %v, %v", found, err)
-		}
-		if _, dying := found["killed"]; !dying {
-			break
-		}
+	await(t, "both sessions end", func() bool { return len(sleeping(t, "killed")) == 0 })
+	if left := sleeping(t, "kept"); len(left) != 2 {
+		t.Errorf("left: %v", left)
 	}
-	if err := KillByEnv("OSPROC_KILL", map[string]bool{"kept": true}); err != nil {
+}
+
+// Processes that started earlier are not looked at; those of the same tick are.
+func TestKillByEnvSince(t *testing.T) {
+	marked(t, "since")
+	var last uint64
+	for _, s := range sleeping(t, "since") {
+		last = max(last, s.startTime)
+	}
+	if err := KillByEnv(mark(), map[string]uint64{"since": last + 1}); err != nil {
 		t.Error(err)
 	}
-	_ = kept.Wait()
+	if left := sleeping(t, "since"); len(left) != 2 {
+		t.Fatalf("left: %v", left)
+	}
+	if err := KillByEnv(mark(), map[string]uint64{"since": last, "later": last + 1}); err != nil {
+		t.Error(err)
+	}
+	await(t, "the last one ends", func() bool {
+		return !slices.ContainsFunc(sleeping(t, "since"), func(s stat) bool { return s.startTime == last })
+	})
+}
+
+// The caller, which may have been started in what it kills, is spared.
+func TestKillByEnvSparesCaller(t *testing.T) {
+	if variable := os.Getenv("OSPROC_CALLER"); variable != "" {
+		if err := KillByEnv(variable, map[string]uint64{"caller": 0}); err != nil {
+			t.Error(err)
+		}
+		return
+	}
+	cmd := exec.Command("/proc/self/exe", "-test.run=^TestKillByEnvSparesCaller$")
+	cmd.Env = append(os.Environ(), mark()+"=caller", "OSPROC_CALLER="+mark())
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// What cannot be looked at or killed is an error, and is killed by the next call.
+func TestKillByEnvTellsFailures(t *testing.T) {
+	_, p := start(t, "sleep", "1000")
+	release := useDescriptors(t, 0)
+	killed := stat{pid: p.Identity().PID, startTime: p.Identity().StartTime}.kill()
+	_, read := readEnv(p.Identity().PID)
+	release()
+	if !errors.Is(killed, unix.EMFILE) || !errors.Is(read, unix.EMFILE) {
+		t.Errorf("without a descriptor: kill: %v, environment: %v", killed, read)
+	}
+	for free := range 3 {
+		value := fmt.Sprint("free", free)
+		marked(t, value)
+		release := useDescriptors(t, free)
+		err := KillByEnv(mark(), map[string]uint64{value: 0})
+		release()
+		if free == 0 && !errors.Is(err, unix.EMFILE) {
+			t.Errorf("without a descriptor: %v", err)
+		}
+		if err != nil {
+			err = KillByEnv(mark(), map[string]uint64{value: 0})
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		await(t, value+": all end", func() bool { return len(sleeping(t, value)) == 0 })
+	}
+}
+
+// useDescriptors leaves only some descriptors until the returned function is called.
+func useDescriptors(t *testing.T, free int) (release func()) {
+	t.Helper()
+	var old unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 256, Max: old.Max}); err != nil {
+		t.Fatal(err)
+	}
+	var held []int
+	for {
+		fd, err := unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			break
+		}
+		held = append(held, fd)
+	}
+	for _, fd := range held[:free] {
+		unix.Close(fd)
+	}
+	return func() {
+		for _, fd := range held[free:] {
+			unix.Close(fd)
+		}
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Looks are repeated while they find more, but not without end; the last one's error counts.
+func TestRepeat(t *testing.T) {
+	failed := errors.New("failed")
+	for _, c := range []struct {
+		more, looks int
+		err         error // of the last look
+	}{{0, 1, nil}, {0, 1, failed}, {3, 4, nil}, {3, 4, failed}, {1000, killPasses, nil}} {
+		looks := 0
+		err := repeat(func() (bool, error) {
+			looks++
+			if looks < c.looks {
+				return true, failed
+			}
+			return looks <= c.more, c.err
+		})
+		if looks != c.looks || !errors.Is(err, c.err) {
+			t.Errorf("%+v: %d looks, %v", c, looks, err)
+		}
+	}
+}
+
+// A pid that belongs to another process by now is not killed.
+func TestKillSparesReusedPid(t *testing.T) {
+	cmd := exec.Command("cat")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s, err := readStat(cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.startTime--
+	if err := s.kill(); err != nil {
+		t.Error(err)
+	}
+	// A process with a pending kill does nothing more.
+	_, _ = fmt.Fprintln(in, "alive")
+	var answer string
+	if _, err := fmt.Fscan(out, &answer); err != nil {
+		t.Errorf("it was killed: %v", err)
+	}
+	in.Close()
+	_ = cmd.Wait()
 }
 
 func ExampleProcess_Alive() {

@@ -3,7 +3,9 @@ package osproc
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 
@@ -169,56 +171,94 @@ func KillChildren(pid int) (killed bool, err error) {
 }
 
 // killPasses is how often [KillByEnv] looks for processes that were forked during the last look.
+// It gives up then: processes that fork faster than they are found outlive the call.
 const killPasses = 10
 
 // KillByEnv kills every process whose initial environment holds one of the values of the
-// variable. Processes whose environment cannot be read are left out, and one that cannot be
-// killed is not waited for.
-func KillByEnv(variable string, values map[string]bool) error {
-	known := map[int]bool{} // by pid
-	for range killPasses {
-		before := len(known)
-		err := killAll(func(s stat) bool {
-			if known[s.pid] {
-				return false
-			}
-			if value, ok := initialEnv(s.pid, variable); !ok || !values[value] {
-				return false
-			}
-			known[s.pid] = true
-			return true
-		})
-		if err != nil || len(known) == before {
-			return err
-		}
+// variable. since has the values, each with the earliest start time of its processes: older
+// processes are not looked at, as reading the environment of one that hangs in the kernel may
+// hang too.
+//
+// It misses processes whose environment may not be read or was overwritten, and those that start
+// another program at that moment: the environment is empty then. A process that cannot be killed
+// is named in the error; what was killed is not waited for.
+func KillByEnv(variable string, since map[string]uint64) error {
+	if len(since) == 0 {
+		return nil
 	}
-	return nil
+	oldest := slices.Min(slices.Collect(maps.Values(since)))
+	type key struct {
+		pid       int
+		startTime uint64
+	}
+	killed := map[key]bool{}
+	return repeat(func() (more bool, err error) {
+		processes, err := all()
+		errs := []error{err}
+		for _, s := range processes {
+			id := key{s.pid, s.startTime}
+			if s.dead() || s.startTime < oldest || killed[id] {
+				continue
+			}
+			env, err := readEnv(s.pid)
+			errs = append(errs, err)
+			value, _ := lookup(env, variable)
+			if _, ok := since[value]; !ok {
+				continue
+			}
+			if err := s.kill(); err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			killed[id], more = true, true
+		}
+		return more, errors.Join(errs...)
+	})
 }
 
-// killAll kills all processes that match. Each is pinned by a pidfd and checked
-// again before the signal, so that a reused pid is not hit.
+// repeat calls look until it finds no more, at most killPasses times. It returns the last error:
+// what failed in an earlier look was tried again.
+func repeat(look func() (more bool, err error)) (err error) {
+	for range killPasses {
+		var more bool
+		if more, err = look(); !more {
+			break
+		}
+	}
+	return err
+}
+
+// killAll kills all processes that match.
 func killAll(match func(stat) bool) error {
 	processes, err := all()
-	if err != nil {
-		return err
-	}
-	var errs []error
+	errs := []error{err}
 	for _, s := range processes {
-		if s.dead() || !match(s) {
-			continue
+		if !s.dead() && match(s) {
+			errs = append(errs, s.kill())
 		}
-		fd, err := unix.PidfdOpen(s.pid, 0)
-		if err != nil {
-			continue // it has ended
-		}
-		if now, err := readStat(s.pid); err == nil && now.startTime == s.startTime {
-			if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
-				errs = append(errs, fmt.Errorf("kill process %d: %w", s.pid, err))
-			}
-		}
-		unix.Close(fd)
 	}
 	return errors.Join(errs...)
+}
+
+// kill kills the process, and succeeds if it has ended. It is pinned by a pidfd and checked again
+// before the signal, so that a reused pid is not hit. The caller is spared: it may itself have
+// been started in what it kills.
+func (s stat) kill() error {
+	if s.pid == os.Getpid() {
+		return nil
+	}
+	fd, err := unix.PidfdOpen(s.pid, 0)
+	if err == nil {
+		defer unix.Close(fd)
+		var now stat
+		if now, err = readStat(s.pid); err == nil && now.startTime == s.startTime {
+			err = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+		}
+	}
+	if err == nil || errors.Is(err, unix.ESRCH) || errors.Is(err, os.ErrProcessDone) {
+		return nil
+	}
+	return fmt.Errorf("kill process %d: %w", s.pid, err)
 }
 
 // owns reports whether the number p.id.PID still belongs to the process or to
