@@ -45,13 +45,13 @@ func (m *Manager) Explain(uid types.UID) []Explanation {
 		result, _ := m.results[w.kind].get(w.state.ID)
 		e := Explanation{
 			Container: w.name, Kind: w.kind.String(), State: w.stage.String(), Result: result.String(),
-			LastOutput: w.output, NextDue: m.epoch.Add(w.due), Held: w.why,
+			LastOutput: w.output, NextDue: m.wall(w.due), Held: w.why,
 		}
 		if w.state.Run > 0 {
 			e.LastResult, e.RunLength = w.state.Last.String(), w.state.Run
 		}
 		if w.executed > 0 {
-			e.LastRun = m.epoch.Add(w.executed)
+			e.LastRun = m.wall(w.executed)
 		}
 		out = append(out, e)
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"net"
 	"strconv"
+	"sync/atomic"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -41,12 +42,17 @@ func (h grpcHandler) Probe(ctx context.Context, t Target) (Outcome, error) {
 		secure = credentials.NewTLS(&tls.Config{InsecureSkipVerify: true})
 	}
 	address := net.JoinHostPort(t.PodIP, strconv.Itoa(int(g.Port)))
+	var unreached atomic.Pointer[error] // why there was no connection, in the node's own words
 	client, err := grpc.NewClient("passthrough:///"+address,
 		grpc.WithTransportCredentials(secure), grpc.WithUserAgent(userAgent), grpc.WithNoProxy(),
 		grpc.WithDisableServiceConfig(), grpc.WithDisableRetry(),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxGRPCAnswer)), grpc.WithMaxHeaderListSize(maxHeaders),
 		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
-			return connect(ctx, h.dialer, t.call(""), "tcp", address)
+			conn, err := connect(ctx, h.dialer, t.call(""), "tcp", address)
+			if err != nil {
+				unreached.Store(&err)
+			}
+			return conn, err
 		}))
 	if err != nil {
 		return failed("%v", err), nil
@@ -57,14 +63,18 @@ func (h grpcHandler) Probe(ctx context.Context, t Target) (Outcome, error) {
 		request.Service = *g.Service
 	}
 	answer, err := grpc_health_v1.NewHealthClient(client).Check(ctx, request)
-	switch s, _ := status.FromError(err); {
+	switch code, unreached := status.Code(err), unreached.Load(); {
 	case err == nil && answer.GetStatus() == grpc_health_v1.HealthCheckResponse_SERVING:
 		return Outcome{Result: Success, Output: "SERVING"}, nil
 	case err == nil:
 		return failed("the service answers %v", answer.GetStatus()), nil
-	case s.Code() == codes.Unimplemented:
+	case code == codes.Unimplemented:
 		return failed("the server has no health service"), nil
+	case code == codes.Unavailable && unreached != nil:
+		return failed("health check: %s: %s", code, cut((*unreached).Error(), maxOutput)), nil
+	case code == codes.DeadlineExceeded:
+		return failed("health check: %s: no answer in time", code), nil
 	default:
-		return failed("health check: %s: %s", s.Code(), cut(s.Message(), maxOutput)), nil
+		return failed("health check: %s", code), nil // the message is the server's, and may hold secrets (5.6)
 	}
 }

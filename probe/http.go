@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -43,15 +44,63 @@ func (h httpHandler) Probe(ctx context.Context, t Target) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	transport := h.transport(t)
-	defer transport.CloseIdleConnections()
+	dialed, complete := new(conns), false
+	defer func() { dialed.end(complete && ctx.Err() == nil) }()
+	transport := h.transport(t, dialed)
+	defer transport.CloseIdleConnections() // cancels a dial in progress
 	client := &http.Client{Transport: transport, CheckRedirect: checkRedirect}
 	answer, err := client.Do(request)
 	if err != nil {
 		return failed("%s", cut(outbound.Plain(err).Error(), maxOutput)), nil // it may quote the answer
 	}
 	defer answer.Body.Close() //nolint:errcheck // nothing is left to lose
-	return judgeAnswer(answer)
+	out, err := judgeAnswer(answer)
+	complete = err == nil
+	return out, err
+}
+
+// conns are the connections of one run. The transport does not close all of them: an HTTP/2
+// connection that is ready just after its request ended, or whose server reads nothing, stays open.
+type conns struct {
+	mu    sync.Mutex
+	open  []net.Conn
+	ended bool
+}
+
+// add takes a connection over; after the end of the run it closes it.
+func (c *conns) add(conn net.Conn) (net.Conn, error) {
+	c.mu.Lock()
+	if !c.ended {
+		c.open = append(c.open, conn)
+		c.mu.Unlock()
+		return conn, nil
+	}
+	c.mu.Unlock()
+	reset(conn)
+	return nil, net.ErrClosed
+}
+
+// end closes the connections, and those that are dialed later. complete: the answer was read.
+func (c *conns) end(complete bool) {
+	c.mu.Lock()
+	open := c.open
+	c.open, c.ended = nil, true
+	c.mu.Unlock()
+	for _, conn := range open {
+		if complete {
+			_ = conn.Close() // usually it is closed already
+		} else {
+			reset(conn)
+		}
+	}
+}
+
+// reset closes a connection at once: lingering would wait for a server that does not read.
+func reset(conn net.Conn) {
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0) // it may be closed already
+	}
+	_ = conn.Close()
 }
 
 // checkRedirect follows redirects only to the same host name and port; it compares with the address
@@ -71,7 +120,7 @@ func checkRedirect(next *http.Request, via []*http.Request) error {
 // breaks off before the limit, not if it goes on.
 func judgeAnswer(answer *http.Response) (Outcome, error) {
 	if _, err := io.Copy(io.Discard, io.LimitReader(answer.Body, maxOutput)); err != nil {
-		return Outcome{}, fmt.Errorf("read the body: %w", err)
+		return Outcome{}, fmt.Errorf("read the body: %w", outbound.Plain(err))
 	}
 	switch code := answer.StatusCode; {
 	case code >= 200 && code < 300:
@@ -92,7 +141,7 @@ func answered(code int) string {
 }
 
 // transport is for a single connection: no proxy, no reuse, no verification (5.4).
-func (h httpHandler) transport(t Target) *http.Transport {
+func (h httpHandler) transport(t Target, dialed *conns) *http.Transport {
 	protocols := new(http.Protocols)
 	if p := t.Probe.HTTPGet.Protocol; h.http2 && p != nil && *p == v1.HTTPProtocolHTTP2 && scheme(t.Probe.HTTPGet) == "http" {
 		protocols.SetUnencryptedHTTP2(true) // 5.7
@@ -106,7 +155,11 @@ func (h httpHandler) transport(t Target) *http.Transport {
 		// The node can rarely verify a pod's own certificate.
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-			return connect(ctx, h.dialer, call, network, address)
+			conn, err := connect(ctx, h.dialer, call, network, address)
+			if err != nil {
+				return nil, err
+			}
+			return dialed.add(conn)
 		},
 	}
 }

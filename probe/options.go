@@ -79,8 +79,8 @@ type Options struct {
 	// StartSpread bounds the random wait before the first run of a probe that is
 	// added early in the engine's life (2.3). 0 means one period.
 	StartSpread time.Duration
-	// RecordMaxAge is how old a record of Memory may be; an older one says only whether a container
-	// has started (8.6). 0 means 5 min.
+	// RecordMaxAge is how old a record of Memory may be, if two periods of its probe are not longer;
+	// an older one says only whether a container has started (8.6). 0 means 5 min.
 	RecordMaxAge time.Duration
 
 	// NetworkSlots and ExecSlots bound how many probes of a kind run at once, PodSlots how many of

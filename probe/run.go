@@ -112,8 +112,22 @@ func patience(w *worker) time.Duration {
 
 // work executes a run and the runs that follow in its slot.
 func (m *Manager) work(ctx context.Context, r *run) {
+	executing := false
+	defer func() {
+		if !executing {
+			return
+		}
+		// The handler has ended this goroutine, so the slot needs another one.
+		m.panicked(r.worker, "it called runtime.Goexit")
+		r.cancel(nil)
+		if r = m.finish(ctx, r, Outcome{}, fmt.Errorf("%w: it called runtime.Goexit", errPanic)); r != nil {
+			go m.work(ctx, r)
+		}
+	}()
 	for r != nil {
+		executing = true
 		out, err := m.execute(ctx, r)
+		executing = false
 		r.cancel(nil)
 		r = m.finish(ctx, r, out, err)
 	}
@@ -233,7 +247,11 @@ func (m *Manager) finish(ctx context.Context, r *run, out Outcome, err error) *r
 	m.release(r)
 	if m.stopping || ctx.Err() != nil || w.stage != running {
 		m.leave()
+		startable := m.startable()
 		m.mu.Unlock()
+		if startable { // the slot is free now
+			m.poke()
+		}
 		return nil
 	}
 	now := m.now()
@@ -335,7 +353,13 @@ func (m *Manager) stale(w *worker, now time.Duration) bool {
 func (m *Manager) remember(w *worker, stored Result, changed bool, now time.Duration) {
 	w.remembered = max(now, 1)
 	m.options.Memory.Remember(w.pod.uid, w.name, w.state.ID, w.kind,
-		Fact{Stored: stored, Last: w.state.Last, Run: w.state.Run, At: m.epoch.Add(w.executed)}, changed)
+		Fact{Stored: stored, Last: w.state.Last, Run: w.state.Run, At: m.wall(w.executed)}, changed)
+}
+
+// wall returns a time since the epoch as the wall clock counts now. The clock may have been set, or
+// the machine suspended, since the epoch.
+func (m *Manager) wall(at time.Duration) time.Time {
+	return m.options.Clock.Now().Add(at - m.now())
 }
 
 // flush records what has been probed, at the end of Run (9.8).

@@ -113,13 +113,14 @@ func (m *Manager) attend(w *worker) {
 	if w.stage != looking {
 		return
 	}
-	if m.decide(w, look, wall.Sub(m.epoch)); w.stage == queued {
+	if m.decide(w, look, m.now()); w.stage == queued {
 		w.view = view
 	}
 }
 
 // decide makes the decision about a worker that is in no heap. The caller holds the lock.
 func (m *Manager) decide(w *worker, l decide.Look, now time.Duration) {
+	l.At = now
 	out := decide.Tick(w.state, l)
 	store := m.results[w.kind]
 	if !out.Drop.IsZero() {
@@ -140,7 +141,7 @@ func (m *Manager) decide(w *worker, l decide.Look, now time.Duration) {
 		m.end(w)
 		return
 	case decide.Execute:
-		if now >= w.earliest {
+		if now >= w.earliest && wanted != afresh {
 			m.enqueue(w, now)
 			return
 		}
@@ -194,8 +195,8 @@ func (m *Manager) Observed(pod *v1.Pod, status *v1.PodStatus) {
 	}
 }
 
-// ask makes a waiting worker due, and records the wish of a busy one. It returns whether the
-// scheduler has something to do.
+// ask makes a waiting worker due, takes a queued one back for a look if its container has changed, and
+// records the wish of a busy one. It returns whether the scheduler has something to do.
 func (m *Manager) ask(w *worker, what wish) bool {
 	switch w.stage {
 	case waiting:
@@ -204,6 +205,13 @@ func (m *Manager) ask(w *worker, what wish) bool {
 			m.due.place(w)
 		}
 		return true
+	case queued:
+		if what == afresh { // it keeps its due time, and so its turn
+			m.unqueue(w)
+			w.view = View{}
+			m.wait(w)
+			return true
+		}
 	case looking, running:
 		w.again = max(w.again, what)
 	}

@@ -2,6 +2,7 @@ package recovery
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"sync"
 	"time"
@@ -14,8 +15,18 @@ import (
 	"github.com/podwright/podwright/status/checkpoint"
 )
 
-// announceTimeout is how long the announcement of a success waits for a disk that does not take it.
-const announceTimeout = 5 * time.Second
+const (
+	// announceTimeout is how long the announcement of a success waits for a disk that does not take it.
+	announceTimeout = 5 * time.Second
+	// slowWait is from when a wait in vain was a long one. waitAgain is how long after it no other
+	// announcement waits, unless the disk takes that record before: a disk that hangs must not
+	// delay every container (IN1).
+	slowWait  = time.Second
+	waitAgain = time.Minute
+)
+
+// errHangs is why an announcement did not wait.
+var errHangs = errors.New("the disk has not answered an earlier write")
 
 // ProbeMemory keeps what probes found in the pods' records (spec/probe.md 8.3). That a container
 // has started or is ready is not announced before it is on the disk: it must not be taken back just
@@ -26,6 +37,10 @@ type ProbeMemory struct {
 	mu sync.Mutex
 	// unwritten holds the successes that are not on the disk yet, with their pods.
 	unwritten map[probeKey]types.UID
+	// stuck is the pod whose success was waited for long and in vain. While the disk does not have
+	// it, nothing waits until waitAfter. Empty: none.
+	stuck     types.UID
+	waitAfter time.Time
 }
 
 // Records is what the reference syncer sees of the records; see podsync.Records.
@@ -54,18 +69,44 @@ func (m *ProbeMemory) ProbeUnwritten(k probe.Kind, id runtime.ContainerID) bool 
 	return unwritten
 }
 
-// Wait returns once the success is on the disk. A disk that fails holds nothing up.
+// Wait returns once the success is on the disk. A disk that fails holds nothing up, and one that
+// hangs holds up one announcement a minute.
 func (m *ProbeMemory) Wait(ctx context.Context, a probe.Announcement) {
 	if !m.ProbeUnwritten(a.Kind, a.ID) {
 		return
 	}
-	ctx, cancel := timing.WithTimeout(ctx, m.journal.clock, announceTimeout)
-	defer cancel()
-	if err := m.journal.keeper.Sync(ctx, a.UID); err != nil {
+	err := errHangs
+	if !m.hangs(ctx) {
+		limited, cancel := timing.WithTimeout(ctx, m.journal.clock, announceTimeout)
+		defer cancel()
+		began := m.journal.clock.Now()
+		if err = m.journal.keeper.Sync(limited, a.UID); err != nil && m.journal.clock.Since(began) >= slowWait {
+			m.mu.Lock()
+			m.stuck, m.waitAfter = a.UID, m.journal.clock.Now().Add(waitAgain)
+			m.mu.Unlock()
+		}
+	}
+	if err != nil {
 		m.journal.logger.Error(err, "A container started or became ready without a checkpoint",
 			"uid", a.UID, "container", a.ID.String(), "probe", a.Kind.String())
 	}
 	m.note(a.UID, a.Kind, a.ID, false)
+}
+
+// hangs reports whether the disk still has not taken the record that a wait was given up for.
+func (m *ProbeMemory) hangs(ctx context.Context) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.stuck == "" {
+		return false
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	cancel() // so that Sync does not wait
+	if m.journal.clock.Now().Before(m.waitAfter) && m.journal.keeper.Sync(ctx, m.stuck) != nil {
+		return true
+	}
+	m.stuck = ""
+	return false
 }
 
 func (m *ProbeMemory) note(uid types.UID, k probe.Kind, id runtime.ContainerID, unwritten bool) {

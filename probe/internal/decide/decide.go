@@ -52,6 +52,8 @@ type State struct {
 	Run  int32
 	// Hold: nothing is executed until another container appears (4.4).
 	Hold bool
+	// Since is when the container was first seen, or last seen not running, on the monotonic clock.
+	Since time.Duration
 }
 
 // Container is what the pod's status shows of the container.
@@ -82,7 +84,9 @@ type Look struct {
 	Before *Before
 	// InitialDelay of the probe.
 	InitialDelay time.Duration
-	Now          time.Time
+	// Now is the time by the wall clock, At by the monotonic one.
+	Now time.Time
+	At  time.Duration
 }
 
 // Step is what to do next.
@@ -138,14 +142,15 @@ func Tick(s State, l Look) Outcome {
 	case !c.Running: // 6
 		out.Store, out.Quiet, out.Result = true, false, Failure
 		out.Why = "the container does not run"
+		out.State.Since = l.At
 		if c.Stays {
 			out.Step = End
 		}
 	case l.Deleting && l.Kind != Readiness: // 7
 		out.Store, out.Quiet, out.Result = true, false, Success
 		out.Step, out.Why = End, "the pod is being deleted"
-	case age(l.Now, c.StartedAt) < l.InitialDelay: // 8
-		out.After = l.InitialDelay - age(l.Now, c.StartedAt)
+	case out.age(&l) < l.InitialDelay: // 8
+		out.After = l.InitialDelay - out.age(&l)
 		out.Why = "initial delay"
 	case c.Started != (l.Kind != Startup): // 9
 		out.Why = "the startup probe comes first"
@@ -161,7 +166,7 @@ func Tick(s State, l Look) Outcome {
 // adopt switches to another container.
 func (out *Outcome) adopt(c *Container, l *Look) {
 	out.Drop = out.State.ID
-	out.State = State{ID: c.ID}
+	out.State = State{ID: c.ID, Since: l.At}
 	out.Store, out.Result = true, Initial(l.Kind)
 	if b := l.Before; b != nil && c.Running {
 		out.Quiet = true
@@ -170,7 +175,13 @@ func (out *Outcome) adopt(c *Container, l *Look) {
 	}
 }
 
-// age returns the time since a container started, or 0 if the clock was set back (9.7).
+// age returns how old the container is. It is at least as old as it has been watched, whatever the
+// wall clock was set to (9.7).
+func (out *Outcome) age(l *Look) time.Duration {
+	return max(age(l.Now, l.Container.StartedAt), l.At-out.State.Since)
+}
+
+// age returns the time from started to now, or 0 if the clock was set back.
 func age(now, started time.Time) time.Duration {
 	return max(now.Sub(started), 0)
 }

@@ -29,7 +29,8 @@ type Rules struct {
 	Kind    Kind
 	Period  time.Duration
 	Failure int32 // the failure threshold
-	// MaxAge is how old a fact may be (8.6); that a container has started stays true.
+	// MaxAge is how old a fact may be, if that is more than two periods (8.6); that a container has
+	// started stays true.
 	MaxAge time.Duration
 	// Lost: the pod's node was declared lost; see [DeclaredLost].
 	Lost bool
@@ -49,7 +50,7 @@ func Restore(r Rules, rec *Record, now time.Time) Before {
 	ready := fact.Stored == Success
 	if rec.Status {
 		fact, ready = Fact{}, rec.Ready
-	} else if age(now, fact.At) > r.MaxAge {
+	} else if age(now, fact.At) > max(r.MaxAge, 2*r.Period) {
 		fact, ready = Fact{}, false
 	}
 	b := Before{Result: Initial(r.Kind)}
