@@ -2,9 +2,11 @@ package pods
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/podwright/podwright/internal/backoff"
+	"github.com/podwright/podwright/runtime/pods/internal/poddir"
 )
 
 // interruptedMin and interruptedMax bound the pause after an attempt that failed.
@@ -14,7 +16,7 @@ const (
 )
 
 // FinishRemovals finishes removals of volumes that were cut off: by the end of an earlier
-// process, and from now on by the end of their context (IN12). What is left of them is out of
+// process, and from now on by the end of their context or an error (IN12). What is left of them is out of
 // the way of every pod. It returns nil when ctx ends, after the current slice.
 func (m *Manager) FinishRemovals(ctx context.Context) error {
 	timer := m.options.Clock.NewTimer(interruptedMax)
@@ -43,9 +45,9 @@ func (m *Manager) FinishRemovals(ctx context.Context) error {
 	}
 }
 
-// noteInterrupted makes FinishRemovals look for leftovers of a removal whose context has ended.
-func (m *Manager) noteInterrupted(ctx context.Context) {
-	if ctx.Err() == nil {
+// noteInterrupted makes FinishRemovals look for what a removal that returned err has left behind.
+func (m *Manager) noteInterrupted(err error) {
+	if !errors.Is(err, poddir.ErrInTrash) {
 		return
 	}
 	select {

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // cutAfter is a context that ends once it has been asked this often.
@@ -71,6 +73,45 @@ func TestCutRemovalIsFinished(t *testing.T) {
 		}
 		if err := w.m.RemovePodDir(t.Context(), "u"); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// failsOnce is a context that makes the work on a tree fail once, as a broken disk does.
+type failsOnce struct {
+	context.Context
+	left int
+}
+
+func (f *failsOnce) Err() error {
+	if f.left--; f.left == 0 {
+		return unix.EIO
+	}
+	return nil
+}
+
+// TestFailedRemovalIsFinished (IN12): a removal that fails after it has taken a volume away from its
+// pod is not forgotten.
+func TestFailedRemovalIsFinished(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		volume := filepath.Join(w.opts.RootDir, "pods", "u", "volumes", "kubernetes.io~empty-dir", "v")
+		for i := range 1000 {
+			if err := os.MkdirAll(filepath.Join(volume, fmt.Sprint(i)), 0o750); err != nil {
+				t.Fatal(err)
+			}
+		}
+		finishing(t, w)
+		synctest.Wait()
+		if err := w.m.RemovePodDir(&failsOnce{t.Context(), 6}, "u"); !errors.Is(err, unix.EIO) {
+			t.Fatalf("error %v", err)
+		}
+		if _, err := os.Stat(volume); !errors.Is(err, os.ErrNotExist) {
+			t.Fatalf("the volume is in its place: %v", err)
+		}
+		synctest.Wait()
+		if left, err := os.ReadDir(filepath.Join(w.opts.RootDir, "pods.removed")); err != nil || len(left) != 0 {
+			t.Errorf("left %v, %v", left, err)
 		}
 	})
 }

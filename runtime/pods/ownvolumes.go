@@ -125,6 +125,10 @@ func (o ownVolumes) files(ctx context.Context, pod *v1.Pod, v *v1.Volume) (Mount
 	files, err := payload.Files(ctx, in, v)
 	known, published := o.m.publishedVolume(pod, v)
 	if err != nil && published {
+		// A crash or a full disk may have come between the content and the links to it.
+		if err := poddir.Relink(ctx, known.HostPath); err != nil {
+			return MountedVolume{}, err
+		}
 		o.m.options.Logger.Info("A volume keeps its old content", "podUID", pod.UID, "volume", v.Name, "error", err.Error())
 		return known, nil
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -45,6 +46,9 @@ func TestConfigMapVolume(t *testing.T) {
 		look("two")
 		delete(objects.configMaps, "c")
 		w.restart()
+		if err := os.Remove(filepath.Join(at().GetHostPath(), "key")); err != nil { // as a crash or a full disk leaves it
+			t.Fatal(err)
+		}
 		w.sync(pod)
 		look("two")
 		pod.Spec.Containers[0].Image = "example.com/new:1"
@@ -292,6 +296,65 @@ func TestImageVolumeIsNamedAsInThePod(t *testing.T) {
 			})
 		})
 	}
+}
+
+// 9.3, 9.10, IN15: once a pull secret comes that could not be read, the pull for an image volume does not wait.
+func TestImageVolumeIsPulledOnceItsSecretComes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		objects := newShelf()
+		w, _ := volumeWorld(t, func(o *pods.Options) { o.Objects = objects })
+		w.fake.Inject(fake.Fault{Match: fake.Match{Method: fake.PullImage, Func: func(c fake.Call) bool {
+			r := c.Request.(*runtimeapi.PullImageRequest)
+			return r.GetImage().GetImage() == "example.com/data:1" && r.GetAuth().GetUsername() == ""
+		}}, Effect: fake.Effect{Err: errors.New("authentication required")}})
+		pod := newPod(mounting(v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: "example.com/data:1"}}), func(p *v1.Pod) {
+			p.Spec.ImagePullSecrets = []v1.LocalObjectReference{{Name: "late"}}
+		})
+		for range 600 { // the delay grows to 300 s
+			w.sync(pod)
+			pass(second)
+		}
+		w.wantState(pod, "app:none")
+		objects.pullSecret("late", "p")
+		w.syncAll(pod)
+		w.wantState(pod, "app:running")
+	})
+}
+
+// IN15, 9.10: while the image of a volume is pulled, the pod's other volumes get new content.
+func TestVolumesAreRefreshedDuringPullOfAnImageVolume(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		objects := newShelf()
+		objects.secret("s", map[string]string{"k": "old"})
+		w, _ := volumeWorld(t, func(o *pods.Options) { o.Objects = objects })
+		w.fake.Inject(fake.Fault{Match: fake.Match{Method: fake.PullImage, Func: func(c fake.Call) bool {
+			return c.Request.(*runtimeapi.PullImageRequest).GetImage().GetImage() == "example.com/data:1"
+		}}, Effect: fake.Effect{Delay: time.Hour}})
+		pod := newPod(mounting(v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: "example.com/data:1"}}), func(p *v1.Pod) {
+			p.Spec.Volumes = append(p.Spec.Volumes, v1.Volume{
+				Name: "secret", VolumeSource: v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "s"}},
+			})
+			p.Spec.Containers[0].VolumeMounts = append(p.Spec.Containers[0].VolumeMounts, v1.VolumeMount{Name: "secret", MountPath: "/secret"})
+		})
+		done := make(chan struct{})
+		go func() { defer close(done); w.syncAll(pod) }()
+		synctest.Wait()
+		objects.secret("s", map[string]string{"k": "new"})
+		w.m.Refresh(pod.UID)
+		synctest.Wait()
+		var content []byte
+		err := filepath.WalkDir(w.opts.RootDir, func(path string, _ os.DirEntry, err error) error {
+			if err == nil && filepath.Base(path) == "k" {
+				content, err = os.ReadFile(path)
+			}
+			return err
+		})
+		if err != nil || string(content) != "new" {
+			t.Errorf("during the pull the volume has %q, err %v", content, err)
+		}
+		<-done
+		w.wantState(pod, "app:running")
+	})
 }
 
 // 9.10: an image volume whose image cannot be pulled holds back the containers that

@@ -169,14 +169,24 @@ func (m *Manager) MountedVolumes(uid types.UID) map[string]MountedVolume {
 	return maps.Clone(m.mounted[uid])
 }
 
+// noteVolumes adds volumes to those of the pod. The ones noted before stay, because a sync that
+// fails or ends early undoes none.
 func (m *Manager) noteVolumes(uid types.UID, ready map[string]MountedVolume) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	if len(ready) == 0 {
-		delete(m.mounted, uid)
 		return
 	}
-	m.mounted[uid] = ready
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.mounted[uid] == nil {
+		m.mounted[uid] = map[string]MountedVolume{}
+	}
+	maps.Copy(m.mounted[uid], ready)
+}
+
+func (m *Manager) forgetVolumes(uid types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.mounted, uid)
 }
 
 // refreshVolumes brings volumes of config maps, secrets and the pod's fields up to
@@ -203,10 +213,10 @@ func (m *Manager) refreshVolumes(ctx context.Context, pod *v1.Pod) {
 // Then it releases what [Grants] gave. Call it once the pod's containers have stopped for good, any number of times. It
 // fails while something is still mounted; try again then. hostPath volumes stay.
 func (m *Manager) TearDownVolumes(ctx context.Context, uid types.UID) error {
-	defer m.noteInterrupted(ctx)
-	var problems []error
 	// The engine holds sub-paths of all volumes, including those of managers: they go first.
-	problems = append(problems, ownVolumes{m}.TearDown(ctx, uid))
+	err := ownVolumes{m}.TearDown(ctx, uid)
+	m.noteInterrupted(err)
+	problems := []error{err}
 	switch cut := ctx.Err(); {
 	case m.options.Volumes == nil:
 	case cut != nil:
@@ -220,7 +230,7 @@ func (m *Manager) TearDownVolumes(ctx context.Context, uid types.UID) error {
 	if err := m.releaseGrants(ctx, uid); err != nil {
 		return err
 	}
-	m.noteVolumes(uid, nil)
+	m.forgetVolumes(uid)
 	return nil
 }
 
@@ -254,8 +264,9 @@ func (m *Manager) RemovePodDir(ctx context.Context, uid types.UID) error {
 	if pod != nil && len(pod.Containers) > 0 { // their last words stay until they are stored (IN16)
 		return fmt.Errorf("remove pod directory: %w", ErrContainersLeft)
 	}
-	defer m.noteInterrupted(ctx)
-	if err := m.dirs.Remove(ctx, uid); err != nil {
+	err = m.dirs.Remove(ctx, uid)
+	m.noteInterrupted(err)
+	if err != nil {
 		return err
 	}
 	m.freeUsers(uid)

@@ -326,8 +326,9 @@ func TestPluginFSGroup(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
+		disk := &disks{volume: pods.MountedVolume{HostPath: dir, FSGroup: true, SizeLimit: 5}}
 		w, _ := volumeWorld(t, func(o *pods.Options) {
-			o.Volumes = &disks{volume: pods.MountedVolume{HostPath: dir, FSGroup: true, SizeLimit: 5}}
+			o.Volumes = disk
 		})
 		pod := newPod(mounting(nfs), func(p *v1.Pod) {
 			p.Spec.SecurityContext = &v1.PodSecurityContext{FSGroup: ptr.To[int64](20)}
@@ -340,6 +341,16 @@ func TestPluginFSGroup(t *testing.T) {
 		if got := w.m.MountedVolumes(pod.UID)["v"].SizeLimit; got != 5 {
 			t.Errorf("limit %d", got)
 		}
+		// A start that fails leaves the volume as it is.
+		disk.err = errors.New("no answer")
+		pod.Spec.Containers[0].Image = "example.com/next:1"
+		for range 3 {
+			w.sync(pod)
+		}
+		if !strings.Contains(strings.Join(w.events.list(), "\n"), "no answer") {
+			t.Error("no start has failed")
+		}
+		disk.err = nil
 		if err := os.Chmod(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}

@@ -123,7 +123,7 @@ func openChild(dir *os.Root, name string) (*os.Root, error) {
 	if !before.IsDir() {
 		return nil, fmt.Errorf("%s: %w", name, ErrNotPlain)
 	}
-	sub, err := dir.OpenRoot(name)
+	sub, err := openRoot(dir, name)
 	if err != nil {
 		return nil, err
 	}
@@ -137,31 +137,34 @@ func openChild(dir *os.Root, name string) (*os.Root, error) {
 	return sub, nil
 }
 
+// openRoot opens the folder path below dir. The "/." makes a pipe there fail; without it, opening one
+// waits for its other end.
+func openRoot(dir *os.Root, path string) (*os.Root, error) { return dir.OpenRoot(path + "/.") }
+
 // OpenRegular opens the regular file name in dir for reading. It follows no link
-// and does not wait for a pipe's other end.
+// and never opens a device or pipe, even if a pod puts one there meanwhile.
 func OpenRegular(dir *os.Root, name string) (*os.File, error) {
 	if err := CheckName("file name", name); err != nil {
 		return nil, err
 	}
-	before, err := dir.Lstat(name)
+	found, err := dir.OpenFile(name, unix.O_PATH|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return nil, err
 	}
-	if !before.Mode().IsRegular() {
+	defer found.Close()
+	info, err := found.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s: %w", name, ErrNotPlain)
 	}
-	f, err := dir.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	// Without O_NONBLOCK, a container that holds a lease on the file delays the open.
+	fd, err := unix.Open(handle(found), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("open %s: %w", name, err)
 	}
-	after, err := f.Stat()
-	if err == nil && !os.SameFile(before, after) {
-		err = fmt.Errorf("%s: %w", name, ErrNotPlain)
-	}
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
+	return os.NewFile(uintptr(fd), found.Name()), nil
 }
 
 // OpenFile opens a regular file below parent for reading; path is absolute. It

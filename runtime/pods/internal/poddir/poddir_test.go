@@ -339,51 +339,6 @@ func TestSubPath(t *testing.T) {
 	}
 }
 
-func TestHostsFileContent(t *testing.T) {
-	aliases := []v1.HostAlias{{IP: "10.9.9.9", Hostnames: []string{"x", "y"}}}
-	got := string(poddir.Hosts([]string{"10.0.0.1", "fd00::1"}, "web", "sub.ns.svc.cluster.local", aliases))
-	want := `# Kubernetes-managed hosts file.
-127.0.0.1	localhost
-::1	localhost ip6-localhost ip6-loopback
-fe00::0	ip6-localnet
-fe00::0	ip6-mcastprefix
-fe00::1	ip6-allnodes
-fe00::2	ip6-allrouters
-10.0.0.1	web.sub.ns.svc.cluster.local	web
-fd00::1	web.sub.ns.svc.cluster.local	web
-
-# Entries added by HostAliases.
-10.9.9.9	x	y
-`
-	if got != want {
-		t.Errorf("12.4:\n%s", got)
-	}
-	got = string(poddir.HostNetworkHosts([]byte("127.0.0.1 me\n"), nil))
-	if got != "# Kubernetes-managed hosts file (host network).\n127.0.0.1 me\n" {
-		t.Errorf("12.4 host network:\n%s", got)
-	}
-}
-
-// The file keeps its inode, because running containers have it mounted.
-func TestHostsFileInPlace(t *testing.T) {
-	s := newStore(t)
-	path, err := s.HostsFile("u", []byte("long content"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.HostsFile("u", []byte("short")); err != nil {
-		t.Fatal(err)
-	}
-	after, err := os.Stat(path)
-	if text, _ := os.ReadFile(path); err != nil || !os.SameFile(before, after) || string(text) != "short" || after.Mode().Perm() != 0o644 {
-		t.Errorf("content %q, mode %v, same %v", text, after.Mode(), os.SameFile(before, after))
-	}
-}
-
 func TestOpenFile(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "in/f"), "x")
@@ -401,12 +356,6 @@ func TestOpenFile(t *testing.T) {
 			t.Errorf("%s is opened", bad)
 		}
 	}
-}
-
-func ExampleHosts() {
-	text := string(poddir.Hosts([]string{"10.0.0.1"}, "web", "", nil))
-	fmt.Println(text[:strings.IndexByte(text, '\n')])
-	// Output: # Kubernetes-managed hosts file.
 }
 
 // TestOldMessagesGo is 12.5: a container that restarts forever leaves a bounded number of files, and

@@ -88,6 +88,28 @@ func Publish(ctx context.Context, volume, fresh string, files map[string]File, g
 	return true, linkFiles(ctx, root, fresh, files)
 }
 
+// Relink completes the links of a volume whose last publication was cut off after its content was in place.
+func Relink(ctx context.Context, volume string) error {
+	root, err := os.OpenRoot(volume)
+	if err != nil {
+		return fmt.Errorf("publish: %w", bare(err))
+	}
+	defer root.Close()
+	current, err := root.Readlink(dataLink)
+	if err != nil {
+		return fmt.Errorf("publish: %w", bare(err))
+	}
+	entries, err := fs.ReadDir(root.FS(), current)
+	if err != nil {
+		return fmt.Errorf("publish: %w", bare(err))
+	}
+	files := map[string]File{}
+	for _, e := range entries {
+		files[e.Name()] = File{}
+	}
+	return linkFiles(ctx, root, current, files)
+}
+
 // Published reports whether a volume has content.
 func Published(volume string) bool {
 	info, err := os.Lstat(filepath.Join(volume, dataLink))

@@ -1,6 +1,7 @@
 package poddir_test
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -138,6 +139,37 @@ func TestPublishAfterCrash(t *testing.T) {
 		}
 		if err := os.Remove(filepath.Join(volume, "a")); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// A publication that ended after the swap is completed without the files' sources.
+func TestRelink(t *testing.T) {
+	volume := t.TempDir()
+	if err := poddir.Relink(t.Context(), volume); err == nil {
+		t.Error("a volume without content is complete")
+	}
+	for i, files := range []map[string]poddir.File{{"old": text("0")}, {"a": text("1"), "d/b": text("2")}} {
+		if _, err := poddir.Publish(t.Context(), volume, fmt.Sprint("..", i), files, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := tree(t, volume)
+	if err := errors.Join(
+		os.Remove(filepath.Join(volume, "a")), os.Remove(filepath.Join(volume, "d")),
+		os.Symlink("..data/old", filepath.Join(volume, "old")), os.Mkdir(filepath.Join(volume, "..0"), 0o755),
+	); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := poddir.Relink(t.Context(), volume); err != nil {
+			t.Fatal(err)
+		}
+		if got := tree(t, volume); !maps.Equal(got, want) {
+			t.Errorf("%v, want %v", got, want)
+		}
+		if _, err := os.Lstat(filepath.Join(volume, "..0")); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("the old folder: %v", err)
 		}
 	}
 }

@@ -1,8 +1,10 @@
 package poddir
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -90,14 +92,15 @@ func (s Store) TerminationFile(uid types.UID, container, name string) (string, e
 }
 
 // HostsFile writes the pod's hosts file in place, so that running containers
-// which have it mounted see the new content.
+// which have it mounted see the new content. The file is never empty meanwhile, and keeps
+// what it can of its content if the disk is full.
 func (s Store) HostsFile(uid types.UID, content []byte) (string, error) {
 	root, err := s.open(uid)
 	if err != nil {
 		return "", err
 	}
 	defer root.Close()
-	if err := create(root, "etc-hosts", content, 0o644); err != nil {
+	if err := overwrite(root, "etc-hosts", content, 0o644); err != nil {
 		return "", err
 	}
 	return filepath.Join(s.Path, string(uid), "etc-hosts"), nil
@@ -115,6 +118,34 @@ func create(root *os.Root, name string, content []byte, mode fs.FileMode) (err e
 	}
 	_, err = f.Write(content)
 	return err
+}
+
+// overwrite gives a file exactly this content and mode. One that has both is not written to.
+func overwrite(root *os.Root, name string, content []byte, mode fs.FileMode) (err error) {
+	f, err := root.OpenFile(name, os.O_RDWR|os.O_CREATE, mode)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if info.Mode() != mode {
+		if err := f.Chmod(mode); err != nil {
+			return err
+		}
+	}
+	if info.Size() == int64(len(content)) {
+		old := make([]byte, len(content))
+		if _, err := io.ReadFull(f, old); err == nil && bytes.Equal(old, content) {
+			return nil
+		}
+	}
+	if _, err := f.WriteAt(content, 0); err != nil {
+		return err
+	}
+	return f.Truncate(int64(len(content)))
 }
 
 // List returns the UIDs that have a folder. A missing parent is an empty list.

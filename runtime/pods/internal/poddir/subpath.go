@@ -165,7 +165,7 @@ func openSubPath(volume, sub string, kept bool) (*os.File, error) {
 	if err := CheckSubPath(sub); err != nil {
 		return nil, err
 	}
-	root, err := os.OpenRoot(volume)
+	root, err := os.OpenRoot(volume + "/.") // a hostPath may be a pipe, see openRoot
 	if err != nil {
 		return nil, fmt.Errorf("subPath %q: the volume is not a directory", sub)
 	}
@@ -221,7 +221,7 @@ func makeSubPath(volume *os.Root, sub string) error {
 			return err
 		}
 		// Nothing is below it: continue from here, because paths may be long.
-		next, err := at.OpenRoot(path)
+		next, err := openRoot(at, path)
 		if err != nil {
 			return err
 		}

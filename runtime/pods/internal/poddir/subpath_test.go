@@ -6,10 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/podwright/podwright/runtime/pods/internal/poddir"
 )
@@ -94,20 +91,7 @@ func TestSubPathRace(t *testing.T) {
 	if err := os.Symlink(outside, spare); err != nil {
 		t.Fatal(err)
 	}
-	var swapper sync.WaitGroup
-	stop := make(chan struct{})
-	swapper.Go(func() {
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-				_ = unix.Renameat2(unix.AT_FDCWD, path, unix.AT_FDCWD, spare, unix.RENAME_EXCHANGE)
-			}
-		}
-	})
-	defer swapper.Wait()
-	defer close(stop)
+	swapping(t, path, spare)
 	inside, refused := 0, 0
 	for i := 0; i < 20000 && (inside < 20 || refused < 20); i++ {
 		held, err := s.HoldSubPath("u", poddir.SubPath{Volume: "v", Host: volume, Container: "app", Path: "dir"})

@@ -15,6 +15,10 @@ import (
 // removed (IN12): a removal that is cut off leaves nothing that the next life of its pod
 // could meet. No UID leads there, because it is not below the folder of the pods.
 
+// ErrInTrash: a removal has taken a tree away from its pod and then failed. [Store.EmptyTrash]
+// continues it.
+var ErrInTrash = errors.New("removed later")
+
 // trash is the folder of trees whose removal has begun.
 func (s Store) trash() string { return s.Path + ".removed" }
 
@@ -28,7 +32,10 @@ func (s Store) discard(ctx context.Context, parent string, dir *os.File, name st
 		// It is another file system, or full or read-only: remove in place what can be removed.
 		return RemoveTree(ctx, parent, name)
 	}
-	return RemoveTree(ctx, s.trash(), moved)
+	if err := RemoveTree(ctx, s.trash(), moved); err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrInTrash, name, err)
+	}
+	return nil
 }
 
 // moveAway gives the entry a name of its own in the trash.
@@ -46,8 +53,8 @@ func (s Store) moveAway(dir *os.File, name string) (moved string, err error) {
 	return moved, err
 }
 
-// EmptyTrash continues the removals that were cut off by the end of their context or of the
-// agent. When ctx ends, it stops after the current slice.
+// EmptyTrash continues the removals that failed or were cut off by the end of their context or of
+// the agent. When ctx ends, it stops after the current slice.
 func (s Store) EmptyTrash(ctx context.Context) error {
 	entries, err := os.ReadDir(s.trash())
 	if errors.Is(err, fs.ErrNotExist) {
