@@ -37,7 +37,7 @@ func (s *podSync) createContainer(ctx context.Context, config *runtimeapi.Contai
 				"podUID", config.Labels[runtime.LabelPodUID], "container", config.Metadata.Name)
 			return found.GetId(), nil
 		case found != nil:
-			if err := m.runtime.RemoveContainer(ctx, found.GetId()); err != nil && !cri.IsNotFound(err) {
+			if err := s.makeRoom(ctx, found); err != nil {
 				return "", err
 			}
 		case nameTaken(err):
@@ -52,6 +52,23 @@ func (s *podSync) createContainer(ctx context.Context, config *runtimeapi.Contai
 			return "", err
 		}
 	}
+}
+
+// makeRoom removes a container that has the number of the next one. One that has ended has it if a
+// reserved name made it skip its own; its exit state is stored first.
+func (s *podSync) makeRoom(ctx context.Context, found *runtimeapi.Container) error {
+	id := found.GetId()
+	if cri.ContainerState(found.GetState()) == runtime.Created {
+		return s.m.dropRecord(ctx, found.GetMetadata().GetName(), runtime.ContainerID{ID: id})
+	}
+	if s.status != nil {
+		for _, record := range s.status.Containers {
+			if record.ID.ID == id {
+				return s.m.removeRecord(ctx, s.pod.UID, record.Name, record.ID)
+			}
+		}
+	}
+	return errStartedMeanwhile // the next sync sees it
 }
 
 // adoptable reports whether a container that was found has the same definition and

@@ -13,6 +13,7 @@ import (
 	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/cri"
+	"github.com/podwright/podwright/runtime/pods/internal/actions"
 	"github.com/podwright/podwright/runtime/pods/internal/meta"
 )
 
@@ -95,6 +96,8 @@ type podKill struct {
 	podIP      string
 	sandboxes  []string
 	containers []killable
+	// reasons are why single containers would have to stop even if the pod did not.
+	reasons []actions.Kill
 	// alive is true if a container may run or a sandbox is ready.
 	alive bool
 }
@@ -274,8 +277,13 @@ func (m *Manager) targetOf(k *podKill, c killable, override *int64) *target {
 	if k.pod != nil {
 		if member, ok := memberNamed(k.pod, c.name); ok {
 			t = newTarget(k.pod, member, c.id, c.state)
-			t.grace = terminationGrace(graceSources{override: override, pod: k.pod})
-			t.podIP = k.podIP
+			from := graceSources{override: override, pod: k.pod}
+			for _, reason := range k.reasons {
+				if reason.Record.ID.ID == c.id {
+					from.probe, t.message = probeGrace(reason), killMessage(reason)
+				}
+			}
+			t.grace, t.podIP = terminationGrace(from), k.podIP
 			return t
 		}
 	}

@@ -235,7 +235,9 @@ func (s *podSync) killPod(ctx context.Context) bool {
 	}
 	// Dead sandboxes are stopped again only to make room for a new one. Otherwise
 	// their removal releases what they still hold.
-	if k := killOfStatus(s.pod, s.status); k.alive || (s.plan.CreateSandbox && !k.empty()) {
+	k := killOfStatus(s.pod, s.status)
+	k.reasons = s.plan.Kill
+	if k.alive || (s.plan.CreateSandbox && !k.empty()) {
 		s.result.Acted = true
 		if err := s.m.kill(ctx, k, nil); err != nil {
 			s.fail(stepKillPod, s.pod.Name, reasonKillPodSandboxError, err)

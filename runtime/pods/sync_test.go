@@ -136,6 +136,34 @@ func TestLivenessFailure(t *testing.T) {
 	}
 }
 
+// spec/runtime.md 6.8, 16.1 (3): the last container of a pod that is never restarted has the grace of the
+// probe that failed, although the whole pod stops; its sidecar has the pod's.
+func TestLastContainerKeepsGraceOfItsProbe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		results := probes{}
+		var w *world
+		pod := newPod(func(p *v1.Pod) {
+			p.Spec.RestartPolicy = v1.RestartPolicyNever
+			p.Spec.InitContainers = []v1.Container{sidecar("side")}
+			p.Spec.Containers[0].LivenessProbe = &v1.Probe{TerminationGracePeriodSeconds: ptr.To[int64](5)}
+			p.Spec.TerminationGracePeriodSeconds = ptr.To[int64](600)
+		})
+		w = newWorld(t, nil, func(o *pods.Options) {
+			o.Probes = probeSource{by: results, view: func() *runtime.PodStatus { return w.read(pod) }}
+		})
+		w.syncAll(pod)
+		results["app"] = [2]pods.ProbeResult{proberesult.Unknown, proberesult.Failure}
+		w.syncAll(pod)
+		if got := w.stops(); !slices.Equal(got, []string{"app 5", "side 600"}) {
+			t.Errorf("16.1: stops %v", got)
+		}
+		if !w.events.has("Normal Killing spec.containers{app} Container app failed its liveness probe") ||
+			!w.events.has("Normal Killing spec.initContainers{side} Stopping container side") {
+			t.Errorf("16.3: %v", w.events.list())
+		}
+	})
+}
+
 // spec/runtime.md 6.9, 17.7: everything starts again, sandbox and count stay; a
 // loop of resets is delayed.
 func TestRestartAllContainers(t *testing.T) {
@@ -346,6 +374,59 @@ func TestNameTakenForEver(t *testing.T) {
 		w.wantState(pod, "app:running")
 		if got := w.read(pod).Sandboxes[0].Attempt; got != 2 {
 			t.Errorf("attempt %d", got)
+		}
+	})
+}
+
+// 19.3: a container that has another number than its restart count, because its own was reserved, is in the
+// way of the next one. Its end is stored before it is removed.
+func TestEndIsStoredBeforeItsNumberIsTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var stored []string
+		var refused error
+		w := newWorld(t, func(fake.Launch) fake.Script { return fake.Script{Exit: &fake.Exit{After: time.Minute, Code: 3}} }, func(o *pods.Options) {
+			o.BeforeRemove = func(_ context.Context, _ types.UID, name string, id runtime.ContainerID) error {
+				stored = append(stored, name+" "+id.String())
+				return refused
+			}
+		})
+		w.fake.Inject(fake.Fault{
+			Match: fake.Match{Method: fake.CreateContainer, Func: func(c fake.Call) bool {
+				return c.Request.(*runtimeapi.CreateContainerRequest).GetConfig().GetMetadata().GetAttempt() == 0
+			}},
+			Effect: fake.Effect{Err: runtime.ErrAlreadyExists},
+		})
+		pod := newPod()
+		for range 30 {
+			w.sync(pod)
+			if len(w.read(pod).Containers) > 0 {
+				break
+			}
+			pass(second)
+		}
+		first := w.read(pod).Container("app")
+		if first == nil || first.RestartCount != 0 {
+			t.Fatalf("first run: %+v", first)
+		}
+		pass(time.Minute)
+		refused = errors.New("disk full")
+		if r := w.sync(pod); !errors.Is(r.Err, refused) {
+			t.Errorf("CK3: err %v", r.Err)
+		}
+		w.wantState(pod, "app:exited")
+		refused = nil
+		for range 30 {
+			pass(second)
+			w.sync(pod)
+			if w.state(pod) == "app:running" {
+				break
+			}
+		}
+		if now := w.read(pod).Container("app"); now.ID == first.ID || now.RestartCount != 1 {
+			t.Errorf("second run: %+v", now)
+		}
+		if want := "app " + first.ID.String(); len(stored) != 2 || stored[0] != want || stored[1] != want {
+			t.Errorf("19.3: stored %v, want twice %s", stored, want)
 		}
 	})
 }

@@ -144,7 +144,10 @@ func appContainers(in Input, p *Plan) {
 	}
 	if kept == 0 && len(p.StartApp) == 0 {
 		// Sidecars must not keep a pod running whose work is done (6.8).
+		kills := p.Kill
 		p.dropAll()
+		// Why an app container must stop still says how.
+		p.Kill = slices.DeleteFunc(kills, func(k Kill) bool { return k.Restart })
 	}
 }
 

@@ -247,7 +247,8 @@ func TestAppContainersFollowTheirPolicy(t *testing.T) {
 		{rule: "6.8 all ended", pod: pod(never, "", "a b"), status: "s0:ready a=exited:0 b=exited:1", want: "kill pod"},
 		{rule: "6.8 sidecars do not hold the pod", pod: pod(never, "s*", "a"), status: "s0:ready s=exited:0 a=exited:0", want: "start s"},
 		{rule: "6.8 running sidecar", pod: pod(onFailure, "s*", "a"), status: "s0:ready s=running a=exited:0", want: "kill pod"},
-		{rule: "6.8 the only one fails its probe under Never", pod: pod(never, "", "a"), change: probes, status: "s0:ready a=running", probes: result(success, failure), want: "kill pod"},
+		{rule: "6.8 the only one fails its probe under Never", pod: pod(never, "", "a"), change: probes, status: "s0:ready a=running", probes: result(success, failure), want: "kill pod, kill a LivenessProbe"},
+		{rule: "6.8, 16.1 (3) it and a sidecar", pod: pod(never, "s*", "a"), change: probes, status: "s0:ready s=changed a=running", probes: result(failure, unknown), want: "kill pod, kill a StartupProbe"},
 	})
 }
 

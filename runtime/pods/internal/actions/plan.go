@@ -78,7 +78,8 @@ type Plan struct {
 	// Replaced is the former sandbox to name in messages, often empty.
 	Replaced string
 
-	// Kill lists single containers to stop when the pod is not killed.
+	// Kill lists single containers to stop. With KillPod they stop with the pod, each for its
+	// own reason.
 	Kill []Kill
 
 	// Indices into the pod's container lists, ascending.

@@ -16,8 +16,9 @@ import (
 	"github.com/podwright/podwright/runtime/pods/internal/worklimit"
 )
 
-// flightKey tells pulls apart: a pod with other credentials pulls separately.
-type flightKey struct{ image, credentials string }
+// flightKey tells pulls apart: a pod with other credentials pulls separately, and so does one with
+// another runtime handler, which may keep images of its own.
+type flightKey struct{ image, credentials, handler string }
 
 func keyOf(image string, list []credentials.Credential) flightKey {
 	key := flightKey{image: image}
@@ -157,49 +158,55 @@ func (p *Puller) run(ctx context.Context, f *flight) {
 // fetch pulls, now that it is the flight's turn.
 func (p *Puller) fetch(ctx context.Context, f *flight) error {
 	p.mu.Lock()
-	began := p.options.Clock.Now()
 	f.began = true
-	token := p.limiter.take(began)
+	token := p.limiter.take(p.options.Clock.Now())
 	p.mu.Unlock()
 	if !token {
 		return errors.New("pull QPS exceeded")
 	}
-	ref, err := p.pullRecorded(ctx, f)
+	return p.pullRecorded(ctx, f)
+}
+
+// pullRecorded pulls and keeps the records. They name an image by its ID, which is not what every
+// runtime answers to a pull.
+func (p *Puller) pullRecorded(ctx context.Context, f *flight) error {
+	if f.repository == "" || p.options.Ledger == nil {
+		_, _, err := p.pullAndLook(ctx, f)
+		return err
+	}
+	pull, err := p.options.Ledger.Begin(ctx, f.spec.Image, f.repository, f.credentials)
+	if err != nil {
+		return ours(err)
+	}
+	id, by, err := p.pullAndLook(ctx, f)
+	pull.End(pullrecords.Outcome{
+		ID: id, By: by, Unknown: id == "" && (f.image.Pulled || ctx.Err() != nil || uncertain(err)),
+	})
+	return err
+}
+
+// pullAndLook pulls with the first credential that works, and looks at the image: the answer of a
+// pull does not name its user. id is the image's ID, empty if it is not known.
+func (p *Puller) pullAndLook(ctx context.Context, f *flight) (id string, by *credentials.Credential, err error) {
+	began := p.options.Clock.Now()
+	ref, by, err := p.try(ctx, f)
 	p.LookAgain(f.spec.Image, f.spec.RuntimeHandler)
 	f.pulled = p.options.Clock.Since(began)
 	if err != nil {
-		return err
+		return "", by, err
 	}
-	// The answer of a pull does not name the image's user.
 	f.image, err = p.status(ctx, &runtimeapi.ImageSpec{
 		Image: ref, UserSpecifiedImage: f.spec.UserSpecifiedImage, Annotations: f.spec.Annotations,
 		RuntimeHandler: f.spec.RuntimeHandler,
 	})
-	if err == nil && f.image.Ref != "" {
+	if id = f.image.Ref; id != "" {
 		p.keepLook(lookOf(f.spec), f.image)
 	}
 	f.image.Ref, f.image.Pulled = ref, true
 	if err != nil && ctx.Err() == nil {
 		err = inspectError(f.spec.Image, err)
 	}
-	return err
-}
-
-// pullRecorded pulls with the first credential that works, and keeps the records.
-func (p *Puller) pullRecorded(ctx context.Context, f *flight) (string, error) {
-	if f.repository == "" || p.options.Ledger == nil {
-		ref, _, err := p.try(ctx, f)
-		return ref, err
-	}
-	pull, err := p.options.Ledger.Begin(ctx, f.spec.Image, f.repository, f.credentials)
-	if err != nil {
-		return "", ours(err)
-	}
-	ref, by, err := p.try(ctx, f)
-	pull.End(pullrecords.Outcome{
-		ID: ref, By: by, Unknown: err != nil && (ctx.Err() != nil || uncertain(err)),
-	})
-	return ref, err
+	return id, by, err
 }
 
 // try pulls with one credential after the other, or with none if there are none

@@ -359,3 +359,102 @@ func TestAbandonedPull(t *testing.T) {
 		}
 	})
 }
+
+// byName answers a pull with the image's name instead of its ID, as older CRI-O does with a digest.
+type byName struct{ cri.ImageService }
+
+func (b byName) PullImage(ctx context.Context, spec *runtimeapi.ImageSpec, auth *runtimeapi.AuthConfig, sandbox *runtimeapi.PodSandboxConfig) (string, error) {
+	if _, err := b.ImageService.PullImage(ctx, spec, auth, sandbox); err != nil {
+		return "", err
+	}
+	return spec.GetImage(), nil
+}
+
+// present are the IDs in the fake's store.
+type present struct{ *fake.Runtime }
+
+func (s present) IDs(ctx context.Context) (map[string]bool, error) {
+	list, err := s.ListImages(ctx, nil)
+	out := map[string]bool{}
+	for _, i := range list {
+		out[i.GetId()] = true
+	}
+	return out, err
+}
+
+func (s present) ID(ctx context.Context, image string) (string, error) {
+	status, err := s.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: image}, false)
+	return status.GetImage().GetId(), err
+}
+
+// spec/runtime.md 9.9: whatever a runtime answers to a pull, the record names the image by its ID, so
+// that it is found, and is kept while the image is there. One look at the image is enough.
+func TestRecordOfAPullNamesTheImageByItsID(t *testing.T) {
+	var ledger *pullrecords.Ledger
+	p := newPrivate(t, accept("good"), func(o *images.Options) {
+		o.Service, ledger = byName{o.Service}, o.Ledger
+	})
+	good := secret("good", "good")
+	if _, err := p.ensure(t.Context(), "a", v1.PullAlways, good); err != nil {
+		t.Fatal(err)
+	}
+	if n := p.fake.CallCount(fake.ImageStatus); n != 1 {
+		t.Errorf("9.12: %d calls of ImageStatus for a pull", n)
+	}
+	for range 3 {
+		if _, err := p.ensure(t.Context(), "b", v1.PullNever); reason(err) != images.ErrImageNeverPull {
+			t.Errorf("9.9: without the secret: %v", err)
+		}
+		if _, err := p.ensure(t.Context(), "c", v1.PullNever, good); err != nil {
+			t.Errorf("9.9: with the secret: %v", err)
+		}
+		if err := ledger.Prune(t.Context(), present{p.fake}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// spec/runtime.md 9.9: a pull whose image cannot be looked at gives no pod access, until the next pull.
+func TestPulledImageThatCannotBeLookedAtIsNoPodsOwn(t *testing.T) {
+	p := newPrivate(t, accept("good"), func(o *images.Options) { o.Service = byName{o.Service} })
+	p.fake.Inject(fake.Fault{Match: fake.Match{Method: fake.ImageStatus}, Times: 1, Effect: fake.Effect{Err: runtime.ErrUnavailable}})
+	good := secret("good", "good")
+	if _, err := p.ensure(t.Context(), "a", v1.PullAlways, good); reason(err) != images.ImageInspectError {
+		t.Fatal(err)
+	}
+	if _, err := p.ensure(t.Context(), "b", v1.PullNever); reason(err) != images.ErrImageNeverPull {
+		t.Errorf("9.9: %v", err)
+	}
+	if _, err := p.ensure(t.Context(), "a", v1.PullIfNotPresent, good); err != nil {
+		t.Errorf("the next pull: %v", err)
+	}
+	if _, err := p.ensure(t.Context(), "a", v1.PullNever, good); err != nil {
+		t.Errorf("after it: %v", err)
+	}
+}
+
+// spec/runtime.md 9.4, 9.8: each runtime handler may keep images of its own, so each pulls.
+func TestHandlersDoNotShareAPull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPrivate(t, func(*runtimeapi.AuthConfig) fake.Pull { return fake.Pull{Took: 10 * time.Second} })
+		var wg sync.WaitGroup
+		for _, handler := range []string{"", "kata", "kata"} {
+			wg.Go(func() {
+				_, err := p.puller.Ensure(t.Context(), images.Request{
+					Pod: &v1.Pod{}, Container: &v1.Container{Image: "reg.io/a:1"}, Handler: handler, Event: func(string, string, string, ...any) {},
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		handlers := map[string]int{}
+		for _, c := range p.fake.Calls(fake.Match{Method: fake.PullImage}) {
+			handlers[c.Request.(*runtimeapi.PullImageRequest).GetImage().GetRuntimeHandler()]++
+		}
+		if handlers[""] != 1 || handlers["kata"] != 1 {
+			t.Errorf("pulls by handler: %v", handlers)
+		}
+	})
+}

@@ -224,6 +224,7 @@ func (p *Puller) pull(ctx context.Context, r Request, f *flight, lookup func() (
 		err = ours(err)
 	} else {
 		f.key = keyOf(f.spec.Image, f.credentials)
+		f.key.handler = f.spec.RuntimeHandler
 		r.Event(v1.EventTypeNormal, "Pulling", "Pulling image %q", f.spec.Image)
 		if f, err = p.share(ctx, r, f); err != nil {
 			return Image{}, err // given up, not failed: no delay

@@ -162,12 +162,19 @@ func (l *Ledger) MayUse(ctx context.Context, image, repository, id string, have 
 		return true, nil
 	}
 	r, err := l.store.Load(id)
-	pulled := true
+	begun := false
 	if errors.Is(err, fs.ErrNotExist) {
-		if pulled, err = l.begun(ctx, image); err != nil {
-			return false, err
+		var unknown error
+		if begun, unknown = l.begun(ctx, image); unknown != nil {
+			return false, unknown
 		}
-	} else if err != nil {
+		if !begun {
+			// A pull may have ended since: it saves the record before its intent goes.
+			r, err = l.store.Load(id)
+		}
+	}
+	pulled := begun || !errors.Is(err, fs.ErrNotExist)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		l.logger.Error(err, "The record of a pull cannot be read, the image will be pulled again", "image", image)
 	}
 	switch {

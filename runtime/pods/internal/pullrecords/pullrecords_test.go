@@ -412,3 +412,35 @@ func TestManySecrets(t *testing.T) {
 		t.Error("the newest is forgotten")
 	}
 }
+
+// afterLoad does something once, right after a record was looked for.
+type afterLoad struct {
+	pullrecords.Store
+	then func()
+}
+
+func (s *afterLoad) Load(id string) (*pullrecords.Record, error) {
+	r, err := s.Store.Load(id)
+	if then := s.then; then != nil {
+		s.then = nil
+		then()
+	}
+	return r, err
+}
+
+// spec/runtime.md 9.9: a pull that ends between the looks for its record and for its intent does not make
+// the image look preloaded.
+func TestPullThatEndsDuringALookIsSeen(t *testing.T) {
+	b := newBench(t, pullrecords.Policy{})
+	store := &afterLoad{Store: b.store}
+	b.store = store
+	b.restart(pullrecords.Policy{})
+	a, p := from(t, "a", "1", "pw"), b.begin()
+	store.then = func() { p.End(pullrecords.Outcome{ID: id, By: &a}) }
+	if b.may() {
+		t.Error("9.9: usable without the secret it was pulled with")
+	}
+	if !b.may(a) {
+		t.Error("9.9: not usable with the secret")
+	}
+}
