@@ -2,6 +2,9 @@ package node
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -21,6 +24,17 @@ func podCall(name string, pod *v1.Pod, object string) foreign.Call {
 		Kind: problem.Function, Name: name, UID: pod.UID, Pod: problem.Of(pod.Namespace, pod.Name, pod.UID), Object: object,
 		Patience: problem.FunctionLimit,
 	}
+}
+
+// projected names what is made for one projection, without showing more of it than its path. Calls of
+// one name are joined, so projections that differ in anything, such as the audience, differ in name.
+func projected(path string, projection any) string {
+	all, err := json.Marshal(projection)
+	if err != nil {
+		all = fmt.Append(nil, projection)
+	}
+	sum := sha256.Sum256(all)
+	return fmt.Sprintf("%s (%x)", path, sum[:8])
 }
 
 // Projections wraps what makes tokens, trust bundles and certificates; nil makers stay nil. What is
@@ -45,7 +59,7 @@ type userTokens struct {
 }
 
 func (t userTokens) Token(ctx context.Context, pod *v1.Pod, s *v1.ServiceAccountTokenProjection) (string, error) {
-	return foreign.Ask(ctx, t.users.Calls, podCall("Pods.Projections.Token", pod, s.Path), issuing(), func(ctx context.Context) (string, error) {
+	return foreign.Ask(ctx, t.users.Calls, podCall("Pods.Projections.Token", pod, projected(s.Path, s)), issuing(), func(ctx context.Context) (string, error) {
 		return t.source.Token(ctx, pod, s)
 	})
 }
@@ -56,7 +70,7 @@ type userBundles struct {
 }
 
 func (b userBundles) TrustBundle(ctx context.Context, pod *v1.Pod, s *v1.ClusterTrustBundleProjection) ([]byte, error) {
-	return foreign.Ask(ctx, b.users.Calls, podCall("Pods.Projections.TrustBundle", pod, s.Path), issuing(), func(ctx context.Context) ([]byte, error) {
+	return foreign.Ask(ctx, b.users.Calls, podCall("Pods.Projections.TrustBundle", pod, projected(s.Path, s)), issuing(), func(ctx context.Context) ([]byte, error) {
 		return b.source.TrustBundle(ctx, pod, s)
 	})
 }
@@ -67,7 +81,7 @@ type userCertificates struct {
 }
 
 func (c userCertificates) PodCertificate(ctx context.Context, pod *v1.Pod, s *v1.PodCertificateProjection) (pods.PodCertificate, error) {
-	object := s.CredentialBundlePath + s.KeyPath
+	object := projected(s.CredentialBundlePath+s.KeyPath, s)
 	return foreign.Ask(ctx, c.users.Calls, podCall("Pods.Projections.PodCertificate", pod, object), issuing(), func(ctx context.Context) (pods.PodCertificate, error) {
 		return c.source.PodCertificate(ctx, pod, s)
 	})

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -109,5 +110,53 @@ func TestIssuersThatDoNotAnswerHoldTheirPodAlone(t *testing.T) {
 		if none := u.Projections(pods.Projections{}); none != (pods.Projections{}) || u.Grants(nil) != nil || u.ImageCredentials(nil) != nil {
 			t.Error("nothing was made something")
 		}
+	})
+}
+
+// askedFor makes slowly what says what it was asked for.
+type askedFor struct{}
+
+func (askedFor) Token(_ context.Context, _ *v1.Pod, s *v1.ServiceAccountTokenProjection) (string, error) {
+	<-time.After(time.Second)
+	return s.Audience, nil
+}
+
+func (askedFor) TrustBundle(_ context.Context, _ *v1.Pod, s *v1.ClusterTrustBundleProjection) ([]byte, error) {
+	<-time.After(time.Second)
+	return []byte(*s.SignerName), nil
+}
+
+func (askedFor) PodCertificate(_ context.Context, _ *v1.Pod, s *v1.PodCertificateProjection) (pods.PodCertificate, error) {
+	<-time.After(time.Second)
+	return pods.PodCertificate{Key: []byte(s.SignerName)}, nil
+}
+
+// TestProjectionsOfOnePathAreKeptApart: two volumes of a pod may want something different under the
+// same path at the same time, such as tokens for two audiences. Each gets its own.
+func TestProjectionsOfOnePathAreKeptApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newUsers().Projections(pods.Projections{Token: askedFor{}, TrustBundle: askedFor{}, PodCertificate: askedFor{}})
+		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", UID: "u1"}}
+		var wg sync.WaitGroup
+		for _, want := range []string{"vault", "kube"} {
+			check := func(what, got string, err error) {
+				if got != want || err != nil {
+					t.Errorf("%s: wanted the one of %s, got that of %q, err %v", what, want, got, err)
+				}
+			}
+			wg.Go(func() {
+				got, err := p.Token.Token(t.Context(), pod, &v1.ServiceAccountTokenProjection{Audience: want, Path: "token"})
+				check("token", got, err)
+			})
+			wg.Go(func() {
+				got, err := p.TrustBundle.TrustBundle(t.Context(), pod, &v1.ClusterTrustBundleProjection{SignerName: &want, Path: "ca"})
+				check("bundle", string(got), err)
+			})
+			wg.Go(func() {
+				got, err := p.PodCertificate.PodCertificate(t.Context(), pod, &v1.PodCertificateProjection{SignerName: want, KeyPath: "key"})
+				check("certificate", string(got.Key), err)
+			})
+		}
+		wg.Wait()
 	})
 }

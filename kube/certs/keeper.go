@@ -17,6 +17,7 @@ import (
 	"github.com/podwright/podwright/internal/backoff"
 	"github.com/podwright/podwright/internal/complaint"
 	"github.com/podwright/podwright/internal/timing"
+	"github.com/podwright/podwright/kube/internal/spread"
 )
 
 // ErrNone is wrapped in the error of [Keeper.Certificate]: no certificate is valid now.
@@ -193,11 +194,11 @@ func (k *Keeper) attempt(ctx context.Context, s situation) {
 	case err != nil:
 		k.instruments.failed(ctx)
 		k.pause, k.poll = pauseAfter(err, k.pause), 0
-		k.next = now.Add(k.pause)
+		k.next = now.Add(spread.Out(k.pause, s.want.Subject.CommonName, now))
 	case waits != "":
 		why = errors.New(waits)
 		k.poll = backoff.Next(pollMin, pauseMax, k.poll)
-		k.next = now.Add(k.poll)
+		k.next = now.Add(spread.Out(k.poll, s.want.Subject.CommonName, now))
 	default:
 		k.pause, k.poll = 0, 0
 		k.next = now.Add(pauseIssued)

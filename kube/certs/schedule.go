@@ -106,7 +106,7 @@ func (s situation) needed() bool {
 // before the clock was set back, and is ignored.
 func (s situation) ask() bool {
 	left := s.pause.Sub(s.now)
-	return s.needed() && (left <= 0 || left > pauseMaxRefused)
+	return s.needed() && (left <= 0 || left > pauseMaxRefused+pauseMaxRefused/5) // pauses are lengthened by up to a fifth
 }
 
 // wait is how long the passing of time alone cannot change anything, at most the time until the next look.

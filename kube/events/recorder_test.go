@@ -242,6 +242,31 @@ func TestRetry(t *testing.T) {
 	}
 }
 
+// TestNodesSendAgainApart: KV4. Nodes that fail together do not send again together.
+func TestNodesSendAgainApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		moments, calls, began := map[time.Duration]bool{}, 0, time.Now()
+		for i := range 100 {
+			x := start(t, func(o *Options) { o.Node = fmt.Sprint("edge-", i) })
+			x.setFault(func(clienttesting.Action) error {
+				mu.Lock()
+				defer mu.Unlock()
+				moments[time.Since(began)/(100*time.Millisecond)] = true
+				calls++
+				return errors.New("no route")
+			})
+			x.Eventf(about("web"), v1.EventTypeNormal, "Started", "it does")
+		}
+		<-time.After(time.Hour)
+		mu.Lock()
+		defer mu.Unlock()
+		if len(moments) < calls/4 {
+			t.Errorf("%d calls in an hour fall into %d slots of 100 ms", calls, len(moments))
+		}
+	})
+}
+
 // TestRefusedEventHoldsNoOther: KV4.
 func TestRefusedEventHoldsNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/podwright/podwright/internal/backoff"
 	"github.com/podwright/podwright/internal/timing"
+	"github.com/podwright/podwright/kube/internal/spread"
 )
 
 const (
@@ -93,7 +94,7 @@ func (r *Recorder) send(ctx context.Context, result *record.EventCorrelateResult
 		case failures == 1:
 			log.Error(err, "Event not sent, will be retried")
 		}
-		if timing.Sleep(ctx, r.options.Clock, pause) != nil {
+		if timing.Sleep(ctx, r.options.Clock, spread.Out(pause, r.options.Node, r.options.Clock.Now())) != nil {
 			return false
 		}
 	}

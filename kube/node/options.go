@@ -55,8 +55,8 @@ type Options struct {
 	// calls use up that of Client (KT7). Nil means Client.
 	Leases coordinationclient.LeasesGetter
 	// Reconnect closes the connections of the clients, so that the next call opens a new one. It is
-	// called after a call that did not answer in time (KN9), from several goroutines. Nil means
-	// that nothing is done.
+	// called after a call without an answer (KN9), from several goroutines. Nil means that nothing is
+	// done.
 	Reconnect func()
 
 	// Labels are set at registration, even on an existing Node; the labels for name, operating
@@ -94,7 +94,9 @@ type Options struct {
 
 	// WhenGone says what happens after the Node was deleted.
 	WhenGone Policy
-	// Skew compares the clocks of this machine and of the API server. Nil means no comparison.
+	// Skew compares the clocks of this machine and of the API server. Its Wrap must be in the
+	// transport of Client and Leases. Nil means no comparison, and that a busy API server can be
+	// taken for one that does not answer.
 	Skew *Skew
 
 	// Clock is the agent's time. Nil means the real clock.

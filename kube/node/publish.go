@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
@@ -12,7 +13,8 @@ import (
 	"github.com/podwright/podwright/syncloop/nodehooks"
 )
 
-// freshFrom is the attempt for one status from which on existing connections are not trusted.
+// freshFrom is the attempt for one status from which on existing connections are not trusted,
+// unless the API server answers over them.
 const freshFrom = 2
 
 // publish publishes the node's status (KN3, KN4).
@@ -20,20 +22,49 @@ func (r *Registrar) publish(ctx context.Context, s nodehooks.Status) error {
 	if r.hasLeft() {
 		return nil
 	}
-	err := r.publishOnce(ctx, s)
+	err := r.attempt(ctx, s)
 	if err != nil {
 		return fmt.Errorf("publish the status of the Node %s: %w", r.options.Name, explained(err))
 	}
 	return nil
 }
 
+// attempt makes one of the attempts that follow each other without a pause. After an answer that the
+// next attempt would only get again, it makes no call until the next status.
+func (r *Registrar) attempt(ctx context.Context, s nodehooks.Status) error {
+	r.mu.Lock()
+	last := r.unpublished
+	r.mu.Unlock()
+	switch {
+	case s.Attempt == 0:
+	case last != nil && final(last):
+		return last
+	case s.Attempt == freshFrom && errors.Is(last, errUnanswered):
+		r.options.Reconnect()
+	}
+	err := r.publishOnce(ctx, s)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.unpublished = err
+	return err
+}
+
+// final reports whether trying again at once would get the same error. A conflict and its kin may
+// come from a Node that has changed, which the next attempt reads.
+func final(err error) bool {
+	return !errors.Is(err, errUnanswered) && !ofNode(err)
+}
+
+// ofNode reports whether an error may come from a Node that was changed, deleted or recreated. A
+// patch with the UID of another Node fails as a conflict, or as invalid.
+func ofNode(err error) bool {
+	return apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsInvalid(err)
+}
+
 func (r *Registrar) publishOnce(ctx context.Context, s nodehooks.Status) error {
 	uid := r.UID()
 	if uid == "" {
 		return nodehooks.ErrNodeGone
-	}
-	if s.Attempt == freshFrom {
-		r.options.Reconnect()
 	}
 	base, err := r.base(ctx, uid, s.Attempt)
 	if err != nil {
@@ -75,10 +106,9 @@ func (r *Registrar) base(ctx context.Context, uid types.UID, attempt int) (*v1.N
 	return node, err
 }
 
-// orGone turns an error that may mean a deleted Node into ErrNodeGone if the Node is gone (KN7). A
-// patch with the UID of another Node fails as a conflict, or as invalid.
+// orGone turns an error that may mean a deleted Node into ErrNodeGone if the Node is gone (KN7).
 func (r *Registrar) orGone(ctx context.Context, err error) error {
-	if !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && !apierrors.IsInvalid(err) {
+	if !ofNode(err) {
 		return err
 	}
 	gone, readErr := r.confirmGone(ctx)

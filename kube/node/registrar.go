@@ -25,6 +25,8 @@ import (
 const (
 	lookPeriod = 10 * time.Second // KN3
 	callLimit  = 10 * time.Second // a call that takes longer has a dead connection (KN9)
+	// silence is how long the Node's watch may send nothing: one from before a restored backup is silent forever.
+	silence = 10 * time.Minute
 )
 
 // ErrTaken, wrapped in the error of the hook Register, says that another machine is the Node of
@@ -53,6 +55,8 @@ type Registrar struct {
 	runtime   runtimeFacts
 	published *facts
 	lease     *coordinationv1.Lease
+	// unpublished is why the last attempt to publish the status failed, nil if it did not.
+	unpublished error
 }
 
 // New checks the options. It makes no call. The error joins all problems of the options.
@@ -109,17 +113,28 @@ func (r *Registrar) signal() {
 	}
 }
 
-// within bounds a call to the API server. After a call that did not end in time, the next one gets
-// a new connection (KN9).
+// errUnanswered says that nothing came from the API server since a call began.
+var errUnanswered = errors.New("the API server did not answer")
+
+// within bounds a call to the API server. After a call that had no answer in time, the next one gets
+// a new connection (KN9). A server that keeps telling the client to wait does answer: closing all
+// connections would only give it more work.
 func (r *Registrar) within(ctx context.Context, call func(ctx context.Context) error) error {
 	limited, cancel := timing.WithTimeout(ctx, r.options.Clock, callLimit)
 	defer cancel()
+	limited, way := routed(limited)
 	err := call(limited)
-	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+	var said apierrors.APIStatus
+	switch late := limited.Err() != nil; {
+	case err == nil || ctx.Err() != nil || errors.As(err, &said):
+		return err
+	case r.options.Skew != nil && !way.silent():
+		return fmt.Errorf("not done after at most %s: %w", callLimit, err)
+	case late:
 		r.options.Reconnect()
-		return fmt.Errorf("the API server did not answer within %s: %w", callLimit, err)
+		return fmt.Errorf("%w within %s: %w", errUnanswered, callLimit, err)
 	}
-	return err
+	return fmt.Errorf("%w: %w", errUnanswered, err)
 }
 
 // get reads the Node from the API server. Without a revision the read is consistent.

@@ -107,7 +107,7 @@ func (r *Registrar) watch(ctx context.Context) {
 				r.signal() // if it could not be read now, the next status will tell
 			}
 		}},
-		Clock: r.options.Clock, Logger: r.options.Logger,
+		Silence: silence, Clock: r.options.Clock, Logger: r.options.Logger,
 	}.Run(ctx)
 }
 

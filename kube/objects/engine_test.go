@@ -169,6 +169,7 @@ func TestPodsWaitForServicesAndClasses(t *testing.T) {
 		within(t, 0, "KO10", "Running Pending Pending", phases)
 		a.refuse(nil)
 		within(t, 40*time.Second, "KO10", "Running Running Pending", phases)
+		<-time.After(40 * time.Second) // the classes are read apart from the services
 		class := &nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: "sandboxed"}, Handler: "kata"}
 		if _, err := a.NodeV1().RuntimeClasses().Create(t.Context(), class, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)

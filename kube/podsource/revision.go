@@ -20,6 +20,10 @@ import (
 // patience is how long lists older than what was known are refused (KS8).
 const patience = time.Minute
 
+// interrupted is how far apart two refused lists are if there was an outage between them: they say
+// nothing about the time between, in which the API server may have been ahead.
+const interrupted = 90 * time.Second
+
 // errOlder says that a list is older than what this node has already acted on.
 var errOlder = errors.New("the API server's list is older than what was known")
 
@@ -34,6 +38,8 @@ type revision struct {
 	newest uint64
 	// since is when the API server was first seen to be behind; zero if it is not.
 	since time.Time
+	// refused is when its list was last refused.
+	refused time.Time
 }
 
 // loadRevision reads the previous run's file, if there is one.
@@ -85,9 +91,13 @@ func (r *revision) judge(listed uint64) (known uint64, since time.Time) {
 	known = r.newest
 	if listed >= known {
 		r.advance(listed)
-	} else if r.since.IsZero() {
-		r.since = r.options.Clock.Now()
+		return known, r.since
 	}
+	now := r.options.Clock.Now()
+	if r.since.IsZero() || now.Sub(r.refused) > interrupted {
+		r.since = now
+	}
+	r.refused = now
 	return known, r.since
 }
 

@@ -342,6 +342,31 @@ func TestOlderListWaits(t *testing.T) {
 	}
 }
 
+// TestOlderListAfterOutage (KS8): the time of an outage does not count. A single older list after it, as from a
+// replica that lags, is refused like the first.
+func TestOlderListAfterOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := newServer()
+		api.set("500", nil, pod("a", "1", "400"), pod("b", "2", "450"))
+		_, got, _ := run(t, api, nil)
+		want(t, "start", got, "a=1 b=2")
+		api.set("300", nil, pod("a", "1", "200"))
+		api.expire()
+		after(2 * time.Second)
+		api.set("", errors.New("connection refused"))
+		after(time.Hour)
+		api.set("300", nil, pod("a", "1", "200"))
+		after(50 * time.Second)
+		want(t, "older before and after an outage", got)
+		if len(api.events) != 0 {
+			t.Errorf("events %q", api.events)
+		}
+		api.set("510", nil, pod("a", "1", "400"))
+		after(time.Minute)
+		want(t, "up to date", got, "a=1")
+	})
+}
+
 // TestHangingRecorder: a recorder that does not return delays neither the list whose event
 // it has, nor those after it.
 func TestHangingRecorder(t *testing.T) {

@@ -46,7 +46,7 @@ func (p *pace) wait(ctx context.Context) error {
 		}
 		if err := p.sleep(ctx, delay); err != nil {
 			turn.CancelAt(p.clock.Now())
-			return fmt.Errorf("no call yet, the next may go out in %v (Retry-After of the API server, or QPS of the sink): %w", delay.Round(time.Millisecond), err)
+			return fmt.Errorf("the next may go out in %v (Retry-After of the API server, or QPS of the sink): %w", delay.Round(time.Millisecond), err)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package statussink
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
@@ -74,7 +75,9 @@ func (s *Sink) Store(ctx context.Context, u status.Update) (status.StoreResult, 
 		s.copies.note(stored)
 		return status.Stored, nil
 	}
-	s.copies.unknown(u.UID)
+	if mayHaveActed(err) {
+		s.copies.unknown(u.UID)
+	}
 	switch {
 	case apierrors.IsNotFound(err):
 		s.copies.forget(u.UID)
@@ -93,6 +96,12 @@ func (s *Sink) Store(ctx context.Context, u status.Update) (status.StoreResult, 
 		return status.Conflict, nil
 	}
 	return 0, err
+}
+
+// mayHaveActed reports whether a call that failed may have had an effect. One that was not made, or
+// that the server did not admit, had none; then the copy need not be read again (KT5).
+func mayHaveActed(err error) bool {
+	return !errors.Is(err, errNoCall) && !apierrors.IsTooManyRequests(err) && !apierrors.IsUnauthorized(err)
 }
 
 // ofLife reports whether an error may mean that the name belongs to another life: another UID is
@@ -169,11 +178,14 @@ func (s *Sink) get(ctx context.Context, ref status.PodRef) (*v1.Pod, error) {
 	return pod, nil
 }
 
+// errNoCall says that a call was not made.
+var errNoCall = errors.New("no call yet")
+
 // do makes one call about a pod, when it may, and without retries: the status manager retries. into
 // may be nil.
 func (s *Sink) do(ctx context.Context, request *rest.Request, ref status.PodRef, into *v1.Pod) error {
 	if err := s.pace.wait(ctx); err != nil {
-		return err
+		return fmt.Errorf("%w: %w", errNoCall, err)
 	}
 	result := request.Namespace(ref.Namespace).Resource("pods").Name(ref.Name).Throttle(nil).MaxRetries(0).Do(ctx)
 	err := result.Error()

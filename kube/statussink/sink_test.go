@@ -1,6 +1,7 @@
 package statussink
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -384,4 +385,39 @@ func TestOptions(t *testing.T) {
 			t.Errorf("%s was accepted", name)
 		}
 	}
+}
+
+// TestCallWithoutEffectCostsNoRead: KT5. A status that was not sent, or that the server did not admit, changed
+// nothing, so the next attempt starts from the watch too.
+func TestCallWithoutEffectCostsNoRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, w := newServer(), &watched{}
+		pod := s.put(aPod("u1", "web"))
+		w.show(pod)
+		sink := newSink(t, s, func(o *Options) { o.Lookup = w.lookup })
+		try := func(ctx context.Context, what string) {
+			t.Helper()
+			base, err := sink.ReadPod(t.Context(), ref(pod))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := sink.Store(ctx, status.Update{PodRef: ref(pod), Base: &base.Status, Status: &v1.PodStatus{Phase: v1.PodRunning}}); err == nil {
+				t.Errorf("%s is success", what)
+			}
+			if sink.copies.fresh(ref(pod)) == nil {
+				t.Errorf("%s: the next attempt reads the pod", what)
+			}
+		}
+		s.setFault(func(*http.Request) *http.Response { return busy(5) })
+		try(t.Context(), "429")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		try(ctx, "a pause that outlasts the context")
+		<-time.After(10 * time.Second)
+		s.setFault(func(*http.Request) *http.Response { return failure(401, metav1.StatusReasonUnauthorized, "who?", 0) })
+		try(t.Context(), "401")
+		if got := s.took(); strings.Contains(got, "GET") {
+			t.Errorf("calls: %s", got)
+		}
+	})
 }

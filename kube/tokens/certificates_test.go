@@ -38,6 +38,7 @@ type signer struct {
 	after    time.Duration // the signer's time; negative: it never answers
 	denies   string
 	wrongKey bool
+	behind   time.Duration // how far its clock is behind
 }
 
 func newSigner(t *testing.T) *signer {
@@ -108,7 +109,7 @@ func (s *signer) answer(r *certificatesv1.PodCertificateRequest) {
 		s.t.Error(err)
 	}
 	r.Status.CertificateChain = "a comment\n" + string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Headers: map[string]string{"a": "b"}, Bytes: der}))
-	r.Status.NotAfter, r.Status.BeginRefreshAt = &metav1.Time{Time: time.Now().Add(time.Hour)}, &metav1.Time{Time: time.Now().Add(40 * time.Minute)}
+	r.Status.NotAfter, r.Status.BeginRefreshAt = &metav1.Time{Time: time.Now().Add(time.Hour - s.behind)}, &metav1.Time{Time: time.Now().Add(40*time.Minute - s.behind)}
 }
 
 // made returns how many requests were made.
@@ -293,4 +294,16 @@ func TestCertificateThatCannotBeAskedFor(t *testing.T) {
 	if _, err := tokens.NewCertificates(tokens.Options{}); err == nil {
 		t.Error("no error without a client")
 	}
+}
+
+// KK8: a node whose clock is ahead is told about the clocks; its pods get no empty certificate.
+func TestCertificateForClockAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSigner(t)
+		s.behind = 2 * time.Hour
+		got, err := newCertificates(t, s).PodCertificate(t.Context(), certified(), wanted())
+		if err == nil || !strings.Contains(err.Error(), "check the clocks") {
+			t.Errorf("KK8: a key of %d bytes, err %v", len(got.Key), err)
+		}
+	})
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/internal/timing"
+	"github.com/podwright/podwright/kube/internal/spread"
 )
 
 const (
@@ -58,6 +59,12 @@ type answer[V any] struct {
 	due, expires time.Time
 }
 
+// isDue reports whether an answer is to be replaced. The wall clock counts too: the monotonic one,
+// which Go compares otherwise, stops while the machine is suspended.
+func (a answer[V]) isDue(now time.Time) bool {
+	return !now.Before(a.due) || !now.Round(0).Before(a.due.Round(0))
+}
+
 // question says how to ask for an answer.
 type question[V any] struct {
 	ask func(ctx context.Context) (answer[V], error)
@@ -71,6 +78,9 @@ func newKeeper[K comparable, V any](o Options, s shelf[K, V]) *keeper[K, V] {
 	s.cache = o.Cache
 	return &keeper[K, V]{clock: o.Clock, logger: o.Logger, shelf: s, entries: map[K]*kept[V]{}}
 }
+
+// errIssuedExpired says that an answer cannot be used: by the node's clock it was over when it came.
+var errIssuedExpired = errors.New("issued already expired; check the clocks of the node and the API server")
 
 // errDue says that an answer must be requested.
 var errDue = errors.New("due")
@@ -143,7 +153,7 @@ func (k *keeper[K, V]) have(e *kept[V]) (value V, usable bool, err error) {
 		value = e.answer.value
 	}
 	switch {
-	case usable && (now.Before(e.answer.due) && e.isGood(now) || now.Before(k.away)):
+	case usable && (!e.answer.isDue(now) && e.isGood(now) || now.Before(k.away)):
 		return value, true, nil
 	case !now.Before(e.again):
 		return value, usable, errDue
@@ -172,6 +182,9 @@ func (k *keeper[K, V]) replace(ctx context.Context, key K, e *kept[V], q questio
 	}
 	next, err := q.ask(ctx)
 	now := k.clock.Now()
+	if err == nil && !next.expires.IsZero() && !now.Before(next.expires) {
+		err = errIssuedExpired
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if err == nil {
@@ -181,7 +194,7 @@ func (k *keeper[K, V]) replace(ctx context.Context, key K, e *kept[V], q questio
 		return
 	}
 	e.err, e.pause = err, pauseAfter(err, e.pause)
-	e.again = now.Add(e.pause)
+	e.again = now.Add(spread.Out(e.pause, fmt.Sprint(key), now))
 	if k.shelf.cache != nil && !answered(err) {
 		k.away = now.Add(absence)
 	}
@@ -221,7 +234,7 @@ func (k *keeper[K, V]) hasten() (keys []K) {
 	now := k.clock.Now()
 	k.away = time.Time{}
 	for key, e := range k.entries {
-		if e.good && !now.Before(e.answer.due) {
+		if e.good && e.answer.isDue(now) {
 			e.pause, e.again = 0, time.Time{}
 			keys = append(keys, key)
 		}

@@ -36,9 +36,10 @@ const (
 	pauseMaxRefused = 5 * time.Minute
 )
 
-// pauseAfter is the pause after a failed request, given the previous pause.
+// pauseAfter is the pause after a failed request, given the previous pause. A clock that is wrong
+// stays so for longer than a moment, and each request for a certificate is an object in the cluster.
 func pauseAfter(err error, previous time.Duration) time.Duration {
-	if refused(err) {
+	if refused(err) || errors.Is(err, errIssuedExpired) {
 		return backoff.Next(pauseMin, pauseMaxRefused, previous)
 	}
 	pause := backoff.Next(pauseMin, pauseMax, previous)
@@ -57,7 +58,7 @@ func refused(err error) bool {
 // answered reports whether an error is an answer of the API server.
 func answered(err error) bool {
 	var said apierrors.APIStatus
-	return errors.As(err, &said) || errors.Is(err, errRefusedBySigner) || errors.Is(err, ErrWaitingForSigner)
+	return errors.As(err, &said) || errors.Is(err, errRefusedBySigner) || errors.Is(err, ErrWaitingForSigner) || errors.Is(err, errIssuedExpired)
 }
 
 // decided reports whether the API server has decided about the pod. If it rejects the node's own

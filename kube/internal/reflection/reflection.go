@@ -13,6 +13,7 @@ import (
 
 	"github.com/podwright/podwright/internal/backoff"
 	"github.com/podwright/podwright/internal/timing"
+	"github.com/podwright/podwright/kube/internal/spread"
 )
 
 // Pauses before a reflection that ended is started again, and between the starts of watches. After
@@ -53,7 +54,7 @@ type Reflection struct {
 }
 
 // Run reflects until ctx ends, and returns when no request is in flight. Lost watches and failed
-// requests are retried after 1 s, doubling up to 30 s.
+// requests are retried after 1 s, doubling up to 30 s, and up to a fifth later.
 func (r Reflection) Run(ctx context.Context) {
 	silent := logr.Discard()
 	ctx = klog.NewContext(ctx, silent)
@@ -89,7 +90,7 @@ func (r Reflection) Run(ctx context.Context) {
 			pause = 0
 		}
 		pause = backoff.Next(pauseMin, pauseMax, pause)
-		if timing.Sleep(ctx, r.Clock, pause) != nil {
+		if timing.Sleep(ctx, r.Clock, spread.Out(pause, r.Name, r.Clock.Now())) != nil {
 			return
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -12,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
@@ -21,8 +23,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// withPauses reports whether requests of so long were made with the longest pause and up to a fifth.
+func withPauses(n int64, of time.Duration) bool {
+	return n >= int64(of/(pauseMax+pauseMax/5)) && n <= int64(of/pauseMax)+10
+}
+
 // TestFailuresBackOff: an API server that refuses for a day is asked with pauses of up to
-// 30 s, every failure is told, and the store is filled once it answers.
+// 36 s, every failure is told, and the store is filled once it answers.
 func TestFailuresBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := cache.NewStore(cache.MetaNamespaceKeyFunc)
@@ -51,17 +58,65 @@ func TestFailuresBackOff(t *testing.T) {
 		go func() { defer close(done); r.Run(ctx) }()
 		<-time.After(24 * time.Hour)
 		synctest.Wait()
-		if want := int64(24 * time.Hour / pauseMax); asked.Load() < want || asked.Load() > want+10 || failures.Load() != asked.Load() {
-			t.Errorf("asked %d times, %d failures; want about %d", asked.Load(), failures.Load(), want)
+		if !withPauses(asked.Load(), 24*time.Hour) || failures.Load() != asked.Load() {
+			t.Errorf("asked %d times in a day, %d failures", asked.Load(), failures.Load())
 		}
 		away.Store(false)
-		<-time.After(pauseMax)
+		<-time.After(pauseMax + pauseMax/5)
 		synctest.Wait()
 		if len(store.ListKeys()) != 1 {
 			t.Error("the store is empty")
 		}
 		cancel()
 		<-done
+	})
+}
+
+// TestNodesReturnApart: 100 nodes that lose their API server at the same moment do not ask for it at the
+// same moments, whatever is refused, or however long it asks them to wait.
+func TestNodesReturnApart(t *testing.T) {
+	for name, refused := range map[string]error{
+		"no connection": errors.New("connection refused"), "busy": apierrors.NewTooManyRequests("busy", 10),
+	} {
+		for _, what := range []string{"list", "watch"} {
+			t.Run(name+" "+what, func(t *testing.T) { returnApart(t, refused, what) })
+		}
+	}
+}
+
+func returnApart(t *testing.T, refused error, what string) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		slots, asked := map[time.Duration]int{}, 0
+		began := time.Now()
+		request := func(kind string) error {
+			mu.Lock()
+			defer mu.Unlock()
+			slots[time.Since(began)/(100*time.Millisecond)]++
+			asked++
+			if kind == what {
+				return refused
+			}
+			return nil
+		}
+		for i := range 100 {
+			defer running(t, Reflection{
+				Name: fmt.Sprint("pods of edge-", i), Example: &v1.Pod{}, Store: cache.NewStore(cache.MetaNamespaceKeyFunc),
+				Clock: clock.RealClock{}, Client: unstreamed{},
+				List: func(context.Context, metav1.ListOptions) (apiruntime.Object, error) {
+					return &v1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}}, request("list")
+				},
+				Watch: func(context.Context, metav1.ListOptions) (watch.Interface, error) {
+					return watch.NewFake(), request("watch")
+				},
+			})()
+		}
+		<-time.After(2 * time.Hour)
+		mu.Lock()
+		defer mu.Unlock()
+		if len(slots) < asked/4 {
+			t.Errorf("%d requests in 2 h fall into %d slots of 100 ms", asked, len(slots))
+		}
 	})
 }
 
@@ -89,8 +144,8 @@ func TestShortWatchesBackOff(t *testing.T) {
 		stop := running(t, r)
 		<-time.After(24 * time.Hour)
 		stop()
-		if want := int(24 * time.Hour / pauseMax); watches < want || watches > want+10 || lists > watches {
-			t.Errorf("%d watches and %d lists in a day; want about %d", watches, lists, want)
+		if !withPauses(int64(watches), 24*time.Hour) || lists > watches {
+			t.Errorf("%d watches and %d lists in a day", watches, lists)
 		}
 		if n := len(store.ListKeys()); n != watches {
 			t.Errorf("%d objects of %d events", n, watches)

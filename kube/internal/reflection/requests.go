@@ -13,6 +13,7 @@ import (
 
 	"github.com/podwright/podwright/internal/backoff"
 	"github.com/podwright/podwright/internal/timing"
+	"github.com/podwright/podwright/kube/internal/spread"
 )
 
 // requests makes the requests of one reflector, one after the other. It reports failures, abandons
@@ -71,7 +72,7 @@ func (r *requests) space(ctx context.Context) error {
 		r.pause = 0
 	default:
 		r.pause = backoff.Next(pauseMin, pauseMax, r.pause)
-		if spaced := r.began.Add(r.pause); spaced.After(next) {
+		if spaced := r.began.Add(spread.Out(r.pause, r.Name, r.Clock.Now())); spaced.After(next) {
 			next = spaced
 		}
 	}
@@ -133,7 +134,8 @@ func (r *requests) note(ctx context.Context, err error) {
 		return
 	}
 	if seconds, told := apierrors.SuggestsClientDelay(err); told {
-		r.notBefore = r.Clock.Now().Add(min(timing.Seconds(int64(seconds)), answerLimit))
+		now := r.Clock.Now()
+		r.notBefore = now.Add(spread.Out(min(timing.Seconds(int64(seconds)), answerLimit), r.Name, now))
 	}
 	if r.Failed != nil {
 		r.Failed(err)

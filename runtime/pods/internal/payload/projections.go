@@ -97,6 +97,9 @@ func (in Input) podCertificate(ctx context.Context, s *v1.PodCertificateProjecti
 		return errors.New("it names no path")
 	}
 	key, chain, err := in.Projections.PodCertificate(ctx, s)
+	if err == nil && (len(key) == 0 || len(chain) == 0) {
+		err = errors.New("the key or the certificate chain is empty")
+	}
 	if err != nil {
 		return err
 	}

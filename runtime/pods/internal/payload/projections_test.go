@@ -37,8 +37,13 @@ func (issuer) TrustBundle(_ context.Context, s *v1.ClusterTrustBundleProjection)
 }
 
 func (issuer) PodCertificate(_ context.Context, s *v1.PodCertificateProjection) (key, chain []byte, err error) {
-	if s.SignerName == "broken" {
+	switch s.SignerName {
+	case "broken":
 		return nil, nil, errors.New("denied")
+	case "keyless":
+		return nil, []byte("CHAIN\n"), nil
+	case "chainless":
+		return []byte("KEY\n"), nil, nil
 	}
 	return []byte("KEY\n"), []byte("CHAIN\n"), nil
 }
@@ -78,6 +83,8 @@ func TestProjectionsBecomeFiles(t *testing.T) {
 		{"certificate in two files", certificate(v1.PodCertificateProjection{KeyPath: "k", CertificateChainPath: "c"}), false, "c=644:CHAIN\n k=644:KEY\n", ""},
 		{"certificate in no file", certificate(v1.PodCertificateProjection{}), false, "", "names no path"},
 		{"no certificate", certificate(v1.PodCertificateProjection{SignerName: "broken", KeyPath: "k"}), false, "", "podCertificate: denied"},
+		{"no key", certificate(v1.PodCertificateProjection{SignerName: "keyless", CredentialBundlePath: "all"}), false, "", "is empty"},
+		{"no chain", certificate(v1.PodCertificateProjection{SignerName: "chainless", KeyPath: "k"}), false, "", "is empty"},
 		{"no signer", certificate(v1.PodCertificateProjection{KeyPath: "k"}), true, "", "podCertificate needs an API server"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
