@@ -14,7 +14,8 @@ import (
 const skewLimit = 10 * time.Second
 
 // Skew compares this machine's clock with the API server's, using the Date header of its answers, and
-// notes which calls are answered, so that a busy API server is not taken for a dead connection (KN9). Wrap the transport of the clients with [Skew.Wrap] and pass the Skew to [New]. The zero value is
+// notes which calls are answered, so that a busy API server is not taken for a dead connection (KN9).
+// Wrap the transport of the clients with [Skew.Wrap] and pass the Skew to [New]. The zero value is
 // ready to use, and all methods are safe for concurrent use.
 type Skew struct {
 	// Clock is this machine's time. Nil means the real clock.
