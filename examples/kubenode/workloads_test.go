@@ -344,7 +344,12 @@ func (c *cluster) prints(pod, container, command, want string) error {
 			continue
 		}
 		_, id, _ := strings.Cut(s.ContainerID, "://")
-		out := c.runtime.Ctr("task", "exec", "--exec-id", fmt.Sprintf("e%d", time.Now().UnixNano()), id, "sh", "-c", command)
+		var out string
+		for range 3 { // on a full machine ctr may end before the output has come
+			if out = c.runtime.Ctr("task", "exec", "--exec-id", fmt.Sprintf("e%d", time.Now().UnixNano()), id, "sh", "-c", command); out != "" {
+				break
+			}
+		}
 		if strings.Contains(strings.TrimSpace(out), want) {
 			return nil
 		}
