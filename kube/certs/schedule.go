@@ -11,6 +11,7 @@ import (
 
 	"github.com/podwright/podwright/internal/backoff"
 	"github.com/podwright/podwright/internal/timing"
+	"github.com/podwright/podwright/kube/internal/spread"
 )
 
 // Times of a keeper.
@@ -106,7 +107,7 @@ func (s situation) needed() bool {
 // before the clock was set back, and is ignored.
 func (s situation) ask() bool {
 	left := s.pause.Sub(s.now)
-	return s.needed() && (left <= 0 || left > pauseMaxRefused+pauseMaxRefused/5) // pauses are lengthened by up to a fifth
+	return s.needed() && (left <= 0 || left > spread.Most(pauseMaxRefused))
 }
 
 // wait is how long the passing of time alone cannot change anything, at most the time until the next look.

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"strings"
 	"sync"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/internal/outbound"
 	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/syncloop"
@@ -248,14 +248,7 @@ func (h *HTTP) get(ctx context.Context, client *http.Client) ([]byte, error) {
 	}
 	response, err := client.Do(request)
 	if err != nil {
-		var wrapped *url.Error
-		if errors.As(err, &wrapped) {
-			err = wrapped.Err
-		}
-		if strings.Contains(err.Error(), "Location header") { // net/http quotes it, and it may hold a token
-			err = errors.New("where it redirects to cannot be parsed")
-		}
-		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, outbound.Plain(err))
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {

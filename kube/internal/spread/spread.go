@@ -13,5 +13,8 @@ import (
 func Out(pause time.Duration, who string, now time.Time) time.Duration {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d", who, now.UnixNano()))
 	chance := float64(binary.BigEndian.Uint32(sum[:])) / (1 << 32)
-	return pause + time.Duration(chance*float64(pause)/5)
+	return pause + time.Duration(chance*float64(Most(pause)-pause))
 }
+
+// Most returns the longest that Out makes of a pause.
+func Most(pause time.Duration) time.Duration { return pause + pause/5 }
