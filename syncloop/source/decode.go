@@ -112,7 +112,7 @@ func (d *decoder) decodeDocument(document document, origin string) (*v1.Pod, err
 		return nil, fmt.Errorf("%w: it decodes to %T", ErrMalformed, object)
 	}
 	if err := d.complete(pod, document.content, origin); err != nil {
-		return nil, err
+		return nil, errors.Join(err, warning) // a misspelt field may be why another one is missing
 	}
 	return pod, warning
 }

@@ -94,6 +94,11 @@ type Problem struct {
 	root bool // of the folder, not of one manifest
 }
 
+// warning reports whether the pod runs as the manifest says, but for the fields that are not known.
+func (p *Problem) warning() bool {
+	return p.Pod != nil && errors.Is(p.Err, ErrUnknownField) && !errors.Is(p.Err, ErrInvalid) && !errors.Is(p.Err, ErrMalformed)
+}
+
 // File is a source that reads pod manifests from a folder or from a single file
 // (section 4.3). Make one with [NewFile]; methods are safe for concurrent use.
 type File struct {
@@ -235,7 +240,7 @@ func (f *File) report(ctx context.Context, p Problem) {
 	f.metrics.problem(ctx, reason)
 	fate := "no pod is started from it"
 	switch {
-	case p.Pod != nil && errors.Is(p.Err, ErrUnknownField):
+	case p.warning():
 		fate = "the pod runs without it"
 	case p.Pod != nil:
 		fate = "its last good pod stays"
@@ -259,11 +264,13 @@ func (f *File) report(ctx context.Context, p Problem) {
 
 // reasonOf returns the reason of an event about err.
 func reasonOf(err error) string {
-	switch {
-	case errors.Is(err, ErrUnknownField):
-		return "UnknownField"
+	switch { // a manifest that is refused may have unknown fields too
 	case errors.Is(err, ErrInvalid), errors.Is(err, ErrDuplicate):
 		return "FailedValidation"
+	case errors.Is(err, ErrMalformed):
+		return "ManifestUnreadable"
+	case errors.Is(err, ErrUnknownField):
+		return "UnknownField"
 	case errors.Is(err, ErrSkipped):
 		return "ManifestSkipped"
 	default:

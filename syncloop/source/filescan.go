@@ -112,7 +112,7 @@ func undecided(manifests []*manifest, keep bool) error {
 // kept counts the pods that stay although their manifest cannot be read.
 func kept(problems []Problem) (n int) {
 	for _, p := range problems {
-		if p.Pod != nil && !errors.Is(p.Err, ErrUnknownField) {
+		if p.Pod != nil && !p.warning() {
 			n++
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -373,6 +374,33 @@ func TestUnknownFieldIsAWarning(t *testing.T) {
 	}
 	if e := f.events.take(); len(e) != 1 || !strings.HasPrefix(e[0], "Warning UnknownField: ") || !strings.HasSuffix(e[0], "the pod runs without it") {
 		t.Errorf("events %q", e)
+	}
+}
+
+// TestUnknownFieldHidesNothing: a manifest that is refused is listed, also if it has an unknown field,
+// and the problem names that field, which may be the misspelt one.
+func TestUnknownFieldHidesNothing(t *testing.T) {
+	f := newFolder(t, FileOptions{})
+	f.write("1.yaml", manifestOf("web", "app:1")+"  replicas: 3\n")
+	f.write("2.yaml", manifestOf("web", "app:2"))
+	f.write("3.yaml", strings.Replace(manifestOf("typo", "app:1"), "containers", "container", 1))
+	f.write("4.yaml", manifestOf("kept", "app:1"))
+	f.scan()
+	f.write("4.yaml", strings.Replace(manifestOf("kept", "app:2"), "kind: Pod", "kind: Pood", 1)+"  replicas: 3\n")
+	f.write("5.yaml", manifestOf("runs", "app:1")+"  replicas: 3\n")
+	diff(t, "pods", []string{"kept-node-1 app:1", "runs-node-1 app:1", "web-node-1 app:2"}, slices.Sorted(slices.Values(f.scan())))
+	var listed []string
+	for _, p := range f.file.Unreadable() {
+		listed = append(listed, p.Name)
+		if p.Name == "3.yaml" && (!strings.Contains(p.Cause, `"spec.container"`) || !strings.Contains(p.Cause, "spec.containers: Required")) {
+			t.Errorf("cause %q", p.Cause)
+		}
+	}
+	diff(t, "listed", []string{"1.yaml", "3.yaml", "4.yaml"}, listed)
+	for _, e := range f.events.take() {
+		if strings.HasPrefix(e, "Warning UnknownField") != strings.Contains(e, "5.yaml") {
+			t.Errorf("event %q", e)
+		}
 	}
 }
 

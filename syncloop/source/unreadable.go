@@ -15,7 +15,7 @@ var _ syncloop.ProblemReporter = (*File)(nil)
 func (f *File) Unreadable() []problem.Problem {
 	var out []problem.Problem
 	for _, m := range f.Problems() {
-		if m.root || errors.Is(m.Err, ErrUnknownField) {
+		if m.root || m.warning() {
 			continue // the folder's problem is in Health
 		}
 		p := problem.Problem{
