@@ -21,7 +21,7 @@ import (
 
 	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/runonce"
-
+	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/pods/cgroups"
 	"github.com/podwright/podwright/runtime/process"
@@ -53,6 +53,7 @@ type agent struct {
 	server     *http.Server
 	page       *webPage        // nil without --web
 	streams    chan struct{}   // one slot for each answer without an end
+	orders     chan struct{}   // and for each order
 	over       context.Context // ends those answers
 	endStreams context.CancelFunc
 	drains     *drains
@@ -77,6 +78,11 @@ func newAgent(ctx context.Context, o options, supervisor process.Supervisor, std
 	if f, ok := fileOf(stdout); ok && !o.once.once && term.IsTerminal(int(f.Fd())) {
 		a.screen = newScreen(f)
 		logs = a.screen
+		defer func() {
+			if err != nil { // the error belongs on the normal screen
+				a.screen.close()
+			}
+		}()
 	}
 	a.log = newLogger(logs, o)
 	logger := logr.FromSlogHandler(a.log.Handler())
@@ -89,7 +95,11 @@ func newAgent(ctx context.Context, o options, supervisor process.Supervisor, std
 		return nil, errInUse(o.root)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("--runtime %s: %w", o.runtime, err)
+		err = fmt.Errorf("--runtime %s: %w", o.runtime, err)
+		if errors.Is(err, runtime.ErrInvalid) { // no endpoint at all
+			err = exit{codeUsage, err}
+		}
+		return nil, err
 	}
 	a.close, a.runtime = closeRuntime, rt
 	defer func() {
@@ -105,7 +115,7 @@ func newAgent(ctx context.Context, o options, supervisor process.Supervisor, std
 		Recorder: events, Meter: a.metrics.meter("syncloop/source"),
 	}, logger)
 	if err != nil {
-		return nil, err
+		return nil, exit{codeUsage, err}
 	}
 	sinks, statuses, err := openStatuses(o.statuses)
 	if err != nil {
@@ -275,7 +285,7 @@ func (a *agent) stop(why string, drain bool, signals <-chan os.Signal, cancel co
 	}
 	if drain && a.once == nil {
 		go func() { drained <- a.engine.Drain(ctx) }()
-	} else { // a run of once drains by itself
+	} else { // a run of once drains by itself, and its drain tells its outcome
 		drained <- nil
 		cancel()
 	}

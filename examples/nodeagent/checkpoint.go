@@ -2,15 +2,16 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"sigs.k8s.io/yaml"
 
 	"github.com/podwright/podwright/status/checkpoint"
@@ -32,12 +33,13 @@ func newCheckpoint() *cobra.Command {
 			return exit{codeUsage, errors.New("want checkpoint list, or checkpoint show UID")}
 		},
 	}
+	c.PersistentFlags().StringVar(&records.config, "config", os.Getenv(configVariable), "the agent's configuration, which says where its folder is")
 	c.PersistentFlags().StringVar(&records.root, "root", defaultRoot(), "the agent's folder")
 	records.keys.register(c.PersistentFlags(), false)
 	c.AddCommand(&cobra.Command{
 		Use: "list", Short: "a line for each record", Args: exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {
-			loaded, err := records.read(c.Context())
+			loaded, err := records.read(c)
 			if err != nil {
 				return err
 			}
@@ -46,7 +48,7 @@ func newCheckpoint() *cobra.Command {
 	}, &cobra.Command{
 		Use: "show UID", Short: "one record, without what may be secret", Args: exactly(1, "one UID"),
 		RunE: func(c *cobra.Command, args []string) error {
-			loaded, err := records.read(c.Context())
+			loaded, err := records.read(c)
 			if err != nil {
 				return err
 			}
@@ -58,15 +60,22 @@ func newCheckpoint() *cobra.Command {
 
 // recordReader reads the records of an agent's folder.
 type recordReader struct {
-	root string
-	keys keyOptions
+	config, root string
+	keys         keyOptions
 }
 
-func (r *recordReader) read(ctx context.Context) (checkpoint.Loaded, error) {
+func (r *recordReader) read(c *cobra.Command) (checkpoint.Loaded, error) {
+	if err := r.configured(c.Flags()); err != nil {
+		return checkpoint.Loaded{}, exit{codeUsage, err}
+	}
 	if r.root == "" {
 		return checkpoint.Loaded{}, exit{codeUsage, errors.New("--root is required")}
 	}
-	store := checkpoint.NewFiles(checkpoint.Dir(filepath.Join(r.root, "state", "pods")))
+	dir := filepath.Join(r.root, "state", "pods")
+	if _, err := os.Stat(dir); err != nil {
+		return checkpoint.Loaded{}, fmt.Errorf("no agent has kept records in %s: say where its folder is with --root or --config: %w", r.root, err)
+	}
+	store := checkpoint.NewFiles(checkpoint.Dir(dir))
 	if err := r.keys.complete(); err != nil {
 		return checkpoint.Loaded{}, err
 	}
@@ -74,7 +83,22 @@ func (r *recordReader) read(ctx context.Context) (checkpoint.Loaded, error) {
 	if err := store.Seal(r.keys.keys, false); err != nil {
 		return checkpoint.Loaded{}, err
 	}
-	return store.Inspect(ctx)
+	return store.Inspect(c.Context())
+}
+
+// configured reads from the agent's configuration what the command line does not set.
+func (r *recordReader) configured(flags *pflag.FlagSet) error {
+	agent, err := configuredAgent(r.config)
+	if err != nil || agent == nil {
+		return err
+	}
+	if !flags.Changed("root") {
+		r.root = agent.root
+	}
+	if !flags.Changed("record-key-file") {
+		r.keys.file = agent.keys.file
+	}
+	return nil
 }
 
 // listCheckpoints prints a table of all records, then the files that are unusable.

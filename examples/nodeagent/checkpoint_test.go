@@ -49,6 +49,16 @@ func TestCheckpointCommand(t *testing.T) {
 			t.Errorf("%q: %d %q", line, code, errs)
 		}
 	}
+	config := filepath.Join(t.TempDir(), "agent.yaml")
+	if err := os.WriteFile(config, []byte("root: "+root+"\nmanifests: /none\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, out, errs := command("list", "--config", config); code != 0 || !strings.Contains(out, "job") {
+		t.Errorf("by the configuration: %d %s%s", code, out, errs)
+	}
+	if code, out, errs := command("list", "--config", config, "--root", root+"/none"); code != 1 || out != "" || !strings.Contains(errs, "no agent has kept records in "+root+"/none") {
+		t.Errorf("a folder of no agent: %d %s%s", code, out, errs)
+	}
 	if _, err := os.Stat(filepath.Join(folder, "uid-bad")); err != nil {
 		t.Errorf("an inspection moved a file: %v", err)
 	}

@@ -53,15 +53,21 @@ func (r *reach) open(flags *pflag.FlagSet) (*apiClient, error) {
 	return api, nil
 }
 
-// configured reads from the agent's configuration what the command line does not set.
-func (r *reach) configured(flags *pflag.FlagSet) error {
-	if r.config == "" {
-		return nil
+// configuredAgent returns the options of the agent that a configuration file is for, nil without a file.
+func configuredAgent(file string) (*options, error) {
+	if file == "" {
+		return nil, nil
 	}
 	var agent options
 	all := pflag.NewFlagSet("nodeagent run", pflag.ContinueOnError)
 	agent.register(all)
-	if err := readConfigFile(all, r.config); err != nil {
+	return &agent, readConfigFile(all, file)
+}
+
+// configured reads from the agent's configuration what the command line does not set.
+func (r *reach) configured(flags *pflag.FlagSet) error {
+	agent, err := configuredAgent(r.config)
+	if err != nil || agent == nil {
 		return err
 	}
 	if !flags.Changed("root") {
@@ -254,6 +260,8 @@ func (c *apiClient) accept(method, path string, response *http.Response) error {
 		return exit{codeUnreachable, fmt.Errorf("the agent at %s knows another token; --listen-token-file names the file with its own", c.address)}
 	case http.StatusForbidden, http.StatusMisdirectedRequest:
 		return exit{codeUnreachable, fmt.Errorf("the agent at %s refuses: %s", c.address, errorText(response))}
+	case http.StatusRequestHeaderFieldsTooLarge: // from net/http, before the agent could say its version
+		return exit{codeUsage, fmt.Errorf("the request is too long: the agent takes %d KiB; give a command what is long on its standard input, with exec -i", maxHeader>>10)}
 	}
 	if err := checkVersion(response.Header.Get(versionHeader)); err != nil {
 		return exit{codeUnreachable, fmt.Errorf("%s: %w", c.address, err)}
@@ -268,6 +276,8 @@ func (c *apiClient) accept(method, path string, response *http.Response) error {
 		return exit{codeUnreachable, fmt.Errorf("the agent at %s knows no %s %s, so it is older than this program: restart it with this program (its pods go on)", c.address, method, path)}
 	case response.StatusCode == http.StatusNotFound:
 		return exit{codeNotFound, errors.New(text)}
+	case response.StatusCode == http.StatusBadRequest:
+		return exit{codeUsage, errors.New(text)}
 	}
 	return errors.New(text)
 }

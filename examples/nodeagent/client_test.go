@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -374,6 +375,24 @@ func TestBrokenAnswers(t *testing.T) {
 	}
 }
 
+// TestOrderThatIsNotTaken: Ctrl-C says that an order goes on only if the agent has taken it.
+func TestOrderThatIsNotTaken(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	listen := answersAs(t, func(_ http.ResponseWriter, r *http.Request) { // no answer
+		interrupt()
+		<-r.Context().Done()
+	})
+	c := newEvict()
+	c.SetArgs([]string{"web", "--listen", listen})
+	c.SetOut(io.Discard)
+	c.SetErr(io.Discard)
+	c.SilenceErrors, c.SilenceUsage = true, true
+	if err := c.ExecuteContext(ctx); err == nil || !strings.Contains(err.Error(), "if the agent has taken the order") {
+		t.Error(err)
+	}
+}
+
 // TestClientsThatDoNotRead: watches that are not read hold up neither the agent nor its end, and beyond
 // the limit more are refused.
 func TestClientsThatDoNotRead(t *testing.T) {
@@ -403,6 +422,9 @@ func TestClientsThatDoNotRead(t *testing.T) {
 	}
 	if code, out, problems := a.tells("pods"); code != 0 || !strings.Contains(out, "web-n1") {
 		t.Errorf("pods: %d %s%s", code, out, problems)
+	}
+	if code, out, problems := a.tells("evict", "web"); code != 0 {
+		t.Errorf("an order among many viewers: %d %s%s", code, out, problems)
 	}
 	began := time.Now()
 	if code := a.terminate(); code != 0 {

@@ -39,6 +39,7 @@ func TestCommandsAskTheAgent(t *testing.T) {
 	manifests := t.TempDir()
 	writeManifest(t, manifests, "web.yaml", pod("web", "host", "exec sleep 1000 # "+secret))
 	writeManifest(t, manifests, "crash.yaml", pod("crash", "host", "exit 3"))
+	writeManifest(t, manifests, "broken.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: broken}\nspec: {}\n")
 	writeManifest(t, manifests, "other.yaml", "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\n")
 	a := startAgent(t, "--manifests", manifests, "--root", t.TempDir(), "--drain")
 	a.awaitPhase("web", v1.PodRunning)
@@ -80,8 +81,21 @@ func TestCommandsAskTheAgent(t *testing.T) {
 			}
 		}
 	}
-	if _, _, problems := a.tells("pods"); !strings.Contains(problems, "Not as it should be in the manifests:\n  other.yaml: ") {
-		t.Errorf("pods: no word of the refused manifest: %q", problems)
+	_, _, refused := a.tells("pods")
+	if !strings.Contains(refused, "Not as it should be in the manifests:\n  broken.yaml: ") || !strings.Contains(refused, "\n  other.yaml: ") || strings.Count(refused, "broken.yaml") != 1 {
+		t.Errorf("pods: not each refused manifest once: %q", refused)
+	}
+	uid := string(a.pods()["crash"].UID)
+	if code, out, problems := a.tells("events", uid[:8]); code != 0 || !strings.Contains(out, "default/crash-n1") {
+		t.Errorf("events of a UID: %d %s%s", code, out, problems)
+	}
+	for line, want := range map[string]string{
+		"logs web --tail -7": "--tail -7", "logs web --since yesterday": "since: ", "evict web --grace -5s": "grace: ",
+		"exec web -- echo " + strings.Repeat("x", 70_000): "the request is too long",
+	} {
+		if code, out, problems := command(t, withFlags(line, "--listen", a.listen)...); code != 2 || out != "" || !strings.Contains(problems, want) {
+			t.Errorf("%.40s: %d %s%s", line, code, out, problems)
+		}
 	}
 	for _, format := range []string{"json", "yaml"} {
 		_, out, _ := a.tells("pods", "web", "-o", format)
@@ -92,7 +106,7 @@ func TestCommandsAskTheAgent(t *testing.T) {
 	}
 	_, out, _ := a.tells("problems", "-o", "json")
 	var all []podwright.Problem
-	if err := json.Unmarshal([]byte(out), &all); err != nil || len(all) != 1 || all[0].Kind != "source" {
+	if err := json.Unmarshal([]byte(out), &all); err != nil || len(all) != 3 || all[0].Kind != "source" {
 		t.Errorf("problems: %v\n%s", err, out)
 	}
 	for _, line := range []string{"pods absent", "explain absent", "explain elsewhere/web", "explain ../../pods"} {

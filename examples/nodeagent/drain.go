@@ -83,7 +83,11 @@ type drainStep struct {
 
 // drain stops all pods and then the agent, even if the client leaves, and reports progress.
 func (a *agent) drain(w http.ResponseWriter, r *http.Request) {
-	a.stream(w, r, "application/json", func(ctx context.Context, out *streamWriter) error {
+	if a.once != nil && !a.options.drain {
+		a.failure(w, refusal{http.StatusConflict, "this agent was started with --run-once and without --drain, so that its end stops no pod: end it with a signal, and drain the next one"})
+		return
+	}
+	a.streamIn(a.orders, w, r, "application/json", func(ctx context.Context, out *streamWriter) error {
 		a.drains.ask()
 		tick := time.NewTicker(watchPeriod)
 		defer tick.Stop()

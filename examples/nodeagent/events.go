@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -73,7 +74,7 @@ func (l *eventLog) from(next int) (events []event, after, missed int, changed <-
 // events answers with the remembered events, those of one pod with ?pod=NAMESPACE/NAME; with
 // ?watch=true it continues with each new one, one per line.
 func (a *agent) events(w http.ResponseWriter, r *http.Request) {
-	wanted := eventFilter{a.options.nodeName, r.FormValue("pod")}
+	wanted := a.eventFilter(r.FormValue("pod"))
 	if watch, err := strconv.ParseBool(r.FormValue("watch")); err == nil && watch {
 		a.stream(w, r, "application/json", func(ctx context.Context, out *streamWriter) error { return a.followEvents(ctx, wanted, out) })
 		return
@@ -124,13 +125,28 @@ func (a *agent) followEvents(ctx context.Context, wanted eventFilter, out *strea
 }
 
 // eventFilter selects the events of one pod, or all events if its name is empty.
-type eventFilter struct{ node, pod string }
+type eventFilter struct {
+	node, pod string
+	uids      []types.UID // of the known pods that pod means, which may be the beginning of a UID
+}
+
+func (a *agent) eventFilter(pod string) eventFilter {
+	f := eventFilter{node: a.options.nodeName, pod: pod}
+	if pod == "" {
+		return f
+	}
+	namespace, name, _ := strings.Cut(f.name(), "/")
+	for _, p := range findPods(a.engine.Pods(), namespace, name) {
+		f.uids = append(f.uids, p.UID)
+	}
+	return f
+}
 
 func (f eventFilter) has(e event) bool {
 	if f.pod == "" {
 		return true
 	}
-	return e.Kind == "pod" && (e.Name == f.name() || e.Name == f.name()+"-"+f.node)
+	return e.Kind == "pod" && (e.Name == f.name() || e.Name == f.name()+"-"+f.node || slices.Contains(f.uids, e.uid))
 }
 
 // name returns the pod's name with its namespace.

@@ -26,11 +26,11 @@ func TestEventLog(t *testing.T) {
 func TestEventFilter(t *testing.T) {
 	web := event{Kind: "pod", Name: "default/web-n1"}
 	for pod, want := range map[string]bool{"": true, "web": true, "web-n1": true, "default/web": true, "other/web": false, "we": false} {
-		if got := (eventFilter{"n1", pod}).has(web); got != want {
+		if got := (eventFilter{node: "n1", pod: pod}).has(web); got != want {
 			t.Errorf("%q: %v", pod, got)
 		}
 	}
-	if (eventFilter{"n1", "n1"}).has(event{Kind: "node", Name: "n1"}) {
+	if (eventFilter{node: "n1", pod: "n1"}).has(event{Kind: "node", Name: "n1"}) {
 		t.Error("a pod's name finds the node")
 	}
 }

@@ -39,10 +39,10 @@ func (a *agent) exec(w http.ResponseWriter, r *http.Request) {
 		a.failure(w, err)
 		return
 	}
-	if !a.enter(w) {
+	if !a.enter(a.streams, w) {
 		return
 	}
-	defer a.leave()
+	defer func() { <-a.streams }()
 	upgrader := websocket.Upgrader{Subprotocols: []string{execstream.Protocol}}
 	conn, err := upgrader.Upgrade(w, r, nil)
 	if err != nil {

@@ -93,20 +93,23 @@ func (e *execCommand) run(c *cobra.Command, pod string, command []string) error 
 	return err
 }
 
-// takeTerminal passes every key on as it is, and reports the terminal's sizes. Without a terminal
-// it does nothing.
+// takeTerminal passes every key on as it is, also if what they bring about is printed elsewhere, and
+// reports the terminal's sizes. Without a terminal it does nothing.
 func takeTerminal(ctx context.Context, s cri.Streams) (restore func(), sizes <-chan cri.TerminalSize, err error) {
-	out, isFile := fileOf(s.Stdout)
-	if !isFile || !term.IsTerminal(int(out.Fd())) {
-		return func() {}, nil, nil
-	}
-	put := func() {}
+	put, sized := func() {}, -1
 	if in, ok := s.Stdin.(*os.File); ok && term.IsTerminal(int(in.Fd())) {
 		before, err := term.MakeRaw(int(in.Fd()))
 		if err != nil {
 			return nil, nil, fmt.Errorf("the terminal: %w", err)
 		}
 		put = func() { _ = term.Restore(int(in.Fd()), before) } // there is nowhere to report it
+		sized = int(in.Fd())
+	}
+	if out, ok := fileOf(s.Stdout); ok && term.IsTerminal(int(out.Fd())) {
+		sized = int(out.Fd())
+	}
+	if sized < 0 {
+		return put, nil, nil
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	changed := make(chan os.Signal, 1)
@@ -115,7 +118,7 @@ func takeTerminal(ctx context.Context, s cri.Streams) (restore func(), sizes <-c
 	go func() {
 		defer close(ended)
 		defer signal.Stop(changed)
-		tellSizes(ctx, int(out.Fd()), changed, to)
+		tellSizes(ctx, sized, changed, to)
 	}()
 	return func() { cancel(); <-ended; put() }, to, nil
 }

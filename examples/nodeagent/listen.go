@@ -33,8 +33,12 @@ func parseAddress(text string) (address, error) {
 		}
 		return socketAddress(path)
 	}
-	if _, port, err := net.SplitHostPort(text); err != nil || port == "" {
+	_, port, err := net.SplitHostPort(text)
+	if err != nil || port == "" {
 		return address{}, fmt.Errorf("--listen %q: want unix:PATH or HOST:PORT", text)
+	}
+	if _, err := net.DefaultResolver.LookupPort(context.Background(), "tcp", port); err != nil { // it looks in a file at most
+		return address{}, fmt.Errorf("--listen %q: there is no port %q", text, port)
 	}
 	return address{tcp: text}, nil
 }

@@ -95,11 +95,11 @@ func TestLogsAndEvents(t *testing.T) {
 		{"logs web --since 1ms", "", "", 0},
 		{"logs crash -p", "crashing\n", "", 0},
 		{"logs pair -c side", "aside\n", "", 0},
-		{"logs pair", "", "several containers; say which one: main, side", 1},
+		{"logs pair", "", "several containers; say which one: main, side", 2},
 		{"logs pair -c none", "", `no container "none"; it has main, side`, 4},
 		{"logs web -p", "", "previous", 1},
 		{"logs none", "", `there is no pod "none"`, 4},
-		{"logs web --since never", "", "neither a duration", 1},
+		{"logs web --since never", "", "neither a duration", 2},
 	} {
 		code, out, problems := a.tells(strings.Fields(c.line)...)
 		if code != c.code || out != c.out || !strings.Contains(problems, c.problems) || c.problems != "" && strings.Count(problems, "\n") != 1 {

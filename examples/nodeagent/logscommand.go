@@ -44,6 +44,9 @@ func newLogs() *cobra.Command {
 }
 
 func (l *logsCommand) run(c *cobra.Command, pod string) error {
+	if l.tail < -1 || l.limit < 0 {
+		return exit{codeUsage, fmt.Errorf("--tail %d, --limit-bytes %d: want a number of lines or -1, and a number of bytes or 0", l.tail, l.limit)}
+	}
 	more := []string{}
 	if l.container != "" {
 		more = append(more, l.container)
@@ -73,7 +76,7 @@ func (l *logsCommand) run(c *cobra.Command, pod string) error {
 	case errors.Is(err, errHangs):
 		return api.unreachable(err)
 	case err != nil:
-		return fmt.Errorf("this is not the whole log: the agent has ended, or could not read on, of which its own log says more (%w)", err)
+		return exit{codeUnreachable, fmt.Errorf("this is not the whole log: the agent has ended, or could not read on, of which its own log says more (%w)", err)}
 	}
 	return nil
 }

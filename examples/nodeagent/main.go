@@ -27,6 +27,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/podwright/podwright/runtime/process"
@@ -48,7 +49,7 @@ func run(args []string, supervisor process.Supervisor, stdout, stderr io.Writer)
 	command.SetOut(out)
 	command.SetErr(stderr)
 	err := command.ExecuteContext(context.Background())
-	if failed := out.err(); failed != nil && (err == nil || err.Error() == "") {
+	if failed := out.err(); failed != nil && (err == nil || err.Error() == "" || strings.Contains(err.Error(), errors.Unwrap(failed).Error())) {
 		err = failed
 	}
 	if err != nil && err.Error() != "" {

@@ -11,10 +11,16 @@ import (
 
 	"github.com/spf13/cobra"
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/podworkers"
 )
 
-// orderPeriod is how often a client that asks for progress is told what its order waits for.
-const orderPeriod = 3 * time.Second
+// A client that asks for progress hears that its order was taken, unless it was refused by then, and
+// from then on periodically what the order waits for.
+const (
+	orderTaken  = 100 * time.Millisecond
+	orderPeriod = 3 * time.Second
+)
 
 // orderStep is a line of the answer to an order, before the last one.
 type orderStep struct {
@@ -25,24 +31,26 @@ type orderStep struct {
 // obey carries out an order and then answers with done. With ?progress=true the answer periodically
 // gets a line that says what the order waits for, and ends with done or with an error.
 func (a *agent) obey(w http.ResponseWriter, r *http.Request, pod *v1.Pod, order func(ctx context.Context) error, done func() any) {
-	a.stream(w, r, "application/json", func(ctx context.Context, out *streamWriter) error {
+	a.streamIn(a.orders, w, r, "application/json", func(ctx context.Context, out *streamWriter) error {
 		lines := json.NewEncoder(out)
 		result := make(chan error, 1)
 		go func() { result <- order(ctx) }()
-		var progress <-chan time.Time
+		var taken, progress <-chan time.Time
 		if r.FormValue("progress") == "true" {
 			tick := time.NewTicker(orderPeriod)
 			defer tick.Stop()
-			progress = tick.C
+			taken, progress = time.After(orderTaken), tick.C
 		}
 		for {
 			select {
+			case <-taken:
+				_ = out.flush() // if the client is gone, so is the order's context
 			case <-progress:
 				if err := errors.Join(lines.Encode(orderStep{Waiting: a.podWaitsFor(pod)}), out.flush()); err != nil {
 					progress = nil // the client is gone, and the order's context ends with its connection
 				}
 			case err := <-result:
-				if a.over.Err() != nil && errors.Is(err, context.Canceled) {
+				if errors.Is(err, podworkers.ErrStopped) || a.over.Err() != nil && errors.Is(err, context.Canceled) {
 					err = refusal{http.StatusServiceUnavailable, "the agent ends; what was ordered goes on with the next one"}
 				}
 				switch {
@@ -67,7 +75,7 @@ func (a *agent) podWaitsFor(pod *v1.Pod) string {
 }
 
 // order posts an order about a pod and returns its last answer once the order is done; meanwhile it prints
-// to standard error what it waits for. A user who interrupts it is told that the order continues.
+// to standard error what it waits for. A user who interrupts it is told whether the order continues.
 func (r *reach) order(c *cobra.Command, path string, query url.Values, what string) (answer []byte, err error) {
 	api, err := r.open(c.Flags())
 	if err != nil {
@@ -77,12 +85,16 @@ func (r *reach) order(c *cobra.Command, path string, query url.Values, what stri
 	defer stop()
 	query.Set("progress", "true")
 	response, err := api.open(ctx, http.MethodPost, path+"?"+query.Encode())
-	if err == nil {
-		defer response.Body.Close()
-		answer, err = api.lastLine(response, func(waiting string) {
-			fmt.Fprintln(c.ErrOrStderr(), "waiting for", printable(waiting))
-		})
+	if err != nil {
+		if ctx.Err() != nil {
+			err = fmt.Errorf("interrupted; %s goes on if the agent has taken the order, which it had not said yet", what)
+		}
+		return nil, err
 	}
+	defer response.Body.Close()
+	answer, err = api.lastLine(response, func(waiting string) {
+		fmt.Fprintln(c.ErrOrStderr(), "waiting for", printable(waiting))
+	})
 	if ctx.Err() != nil {
 		return nil, errors.New(what + " goes on without this command")
 	}

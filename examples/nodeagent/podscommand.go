@@ -119,10 +119,18 @@ func showRefused(ctx context.Context, api *apiClient, out io.Writer) error {
 		return err
 	}
 	all = slices.DeleteFunc(all, func(p podwright.Problem) bool { return p.Kind != "source" })
+	quotesAnother := func(p podwright.Problem) bool { // a source that waits for a manifest quotes its problem
+		return slices.ContainsFunc(all, func(q podwright.Problem) bool {
+			return q.Cause != "" && q.Cause != p.Cause && strings.Contains(p.Cause, q.Cause)
+		})
+	}
 	if len(all) > 0 {
 		fmt.Fprintln(out, "\nNot as it should be in the manifests:")
 	}
 	for _, p := range all {
+		if quotesAnother(p) {
+			continue
+		}
 		fmt.Fprintln(out, " ", printable(p.Name+": "+cmp.Or(p.Cause, plainly(p.Waits))))
 	}
 	return nil

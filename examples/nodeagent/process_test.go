@@ -274,11 +274,13 @@ func TestRefusals(t *testing.T) {
 		{"no manifests", nil, "--manifests is required", 2},
 		{"missing folder", []string{"--manifests", manifests + "/none"}, "no such file", 2},
 		{"no listener", []string{"--manifests", manifests, "--runtime", "unix://" + manifests + "/none.sock"}, "none.sock", 1},
-		{"not a unix socket", []string{"--manifests", manifests, "--runtime", "tcp://127.0.0.1:1"}, "unix", 1},
+		{"not a unix socket", []string{"--manifests", manifests, "--runtime", "tcp://127.0.0.1:1"}, "unix", 2},
+		{"no such port", []string{"--manifests", manifests, "--listen", "127.0.0.1:99999"}, "there is no port", 2},
+		{"no URL", []string{"--manifest-url", "foo"}, "the URL must be", 2},
 		{"root is a file", []string{"--manifests", manifests, "--root", notAFolder + "/x"}, notAFolder, 1},
 		{"port in use", []string{"--manifests", manifests, "--listen", taken.Addr().String()}, "in use", 1},
 		{"bad level", []string{"--manifests", manifests, "--log-level", "loud"}, "--log-level", 2},
-		{"bad node name", []string{"--manifests", manifests, "--node-name", "No Such Name"}, "No Such Name", 1},
+		{"bad node name", []string{"--manifests", manifests, "--node-name", "No Such Name"}, "No Such Name", 2},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -78,8 +78,20 @@ func (a *agent) runEngine(ctx context.Context) error {
 	if a.once == nil {
 		return a.engine.Run(ctx)
 	}
-	report, err := a.once.Run(ctx, a.engine)
+	report, err := a.once.Run(ctx, tellingDrain{a.engine, a.drains})
 	a.report = &report
+	return err
+}
+
+// tellingDrain is an engine that tells those who asked for a drain what became of it.
+type tellingDrain struct {
+	runonce.Engine
+	drains *drains
+}
+
+func (t tellingDrain) Drain(ctx context.Context) error {
+	err := t.Engine.Drain(ctx)
+	t.drains.end(err)
 	return err
 }
 

@@ -23,6 +23,9 @@ import (
 	"github.com/podwright/podwright/status/checkpoint"
 )
 
+// maxHeader bounds the head of a request, which holds the command of an exec.
+const maxHeader = 64 << 10
+
 // openAPI creates the server of the local API and opens its addresses. On a full or read-only disk
 // the agent runs without its socket, because pods matter more.
 func (a *agent) openAPI(ctx context.Context) error {
@@ -31,10 +34,10 @@ func (a *agent) openAPI(ctx context.Context) error {
 		return err
 	}
 	a.over, a.endStreams = context.WithCancel(context.WithoutCancel(ctx))
-	a.streams = make(chan struct{}, maxStreams)
+	a.streams, a.orders = make(chan struct{}, maxStreams), make(chan struct{}, maxOrders)
 	a.server = &http.Server{
 		Handler: versioned(handler), ConnContext: withPeer, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
-		WriteTimeout: 30 * time.Second, MaxHeaderBytes: 64 << 10,
+		WriteTimeout: 30 * time.Second, MaxHeaderBytes: maxHeader,
 	}
 	for _, address := range a.options.api.addresses {
 		l, err := address.listen(ctx)
@@ -231,8 +234,10 @@ func (a *agent) failure(w http.ResponseWriter, err error) {
 		switch class {
 		case runtime.ErrNotFound:
 			code = http.StatusNotFound
-		case runtime.ErrInvalid, runtime.ErrFailedPrecondition:
+		case runtime.ErrInvalid:
 			code = http.StatusBadRequest
+		case runtime.ErrFailedPrecondition:
+			code = http.StatusConflict
 		case runtime.ErrExhausted:
 			code = http.StatusTooManyRequests
 		case runtime.ErrUnimplemented:

@@ -53,6 +53,34 @@ func TestDrainCommand(t *testing.T) {
 	}
 }
 
+// TestDrainOfARunOfOnce: an agent that runs its pods once drains only if it was started for that, and
+// never says that pods are stopped that run.
+func TestDrainOfARunOfOnce(t *testing.T) {
+	t.Parallel()
+	for _, drains := range []bool{false, true} {
+		manifests := t.TempDir()
+		writeManifest(t, manifests, "web.yaml", pod("web", "host", "exec sleep 1000"))
+		args := []string{"--manifests", manifests, "--root", t.TempDir(), "--run-once", "--run-once-min-ready", "1h"}
+		if drains {
+			args = append(args, "--drain")
+		}
+		a := startAgent(t, args...)
+		a.awaitPhase("web", v1.PodRunning)
+		code, out, problems := a.tells("drain", "--yes")
+		if drains {
+			if code != 0 || !strings.HasSuffix(out, "All pods are stopped, and the agent ends.\n") {
+				t.Errorf("drain: %d\n%s%s", code, out, problems)
+			}
+			a.wait()
+			continue
+		}
+		if code != 1 || !strings.Contains(problems, "without --drain") {
+			t.Errorf("drain: %d\n%s%s", code, out, problems)
+		}
+		a.awaitPhase("web", v1.PodRunning)
+	}
+}
+
 // TestStopTellsWhatItWaitsFor: after SIGTERM the log names the pod that holds up the drain.
 func TestStopTellsWhatItWaitsFor(t *testing.T) {
 	t.Parallel()

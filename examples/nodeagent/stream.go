@@ -8,8 +8,12 @@ import (
 	"time"
 )
 
-// maxStreams is how many answers without an end there may be at once.
-const maxStreams = 64
+// How many answers without an end there may be at once: of those that watch, follow or run a
+// command, and of orders, which must not wait for viewers.
+const (
+	maxStreams = 64
+	maxOrders  = 16
+)
 
 // sendTimeout is how long a client may take to read a piece before it is cut off.
 const sendTimeout = 30 * time.Second
@@ -21,10 +25,17 @@ const lastWords = time.Second
 // the client disconnects or the agent ends. A client that does not read is cut off; it delays only
 // its own answer.
 func (a *agent) stream(w http.ResponseWriter, r *http.Request, contentType string, send func(ctx context.Context, out *streamWriter) error) {
-	if !a.enter(w) {
+	a.streamIn(a.streams, w, r, contentType, send)
+}
+
+// streamIn is stream in one of the given slots.
+func (a *agent) streamIn(
+	slots chan struct{}, w http.ResponseWriter, r *http.Request, contentType string, send func(ctx context.Context, out *streamWriter) error,
+) {
+	if !a.enter(slots, w) {
 		return
 	}
-	defer a.leave()
+	defer func() { <-slots }()
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	control := http.NewResponseController(w)
@@ -50,17 +61,15 @@ func (a *agent) stream(w http.ResponseWriter, r *http.Request, contentType strin
 }
 
 // enter takes one of the slots for answers without an end, or refuses the client.
-func (a *agent) enter(w http.ResponseWriter) bool {
+func (a *agent) enter(slots chan struct{}, w http.ResponseWriter) bool {
 	select {
-	case a.streams <- struct{}{}:
+	case slots <- struct{}{}:
 		return true
 	default:
 		a.fail(w, http.StatusServiceUnavailable, errors.New("too many clients watch, follow or wait already; end one of them"))
 		return false
 	}
 }
-
-func (a *agent) leave() { <-a.streams }
 
 // streamWriter writes the pieces of an answer, each within sendTimeout.
 type streamWriter struct {

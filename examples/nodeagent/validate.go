@@ -132,13 +132,17 @@ func faultsOf(path string, err error) (out []fault) {
 		}
 		return lineOf(&root, field)
 	}
+	unknown := " field; the pod runs without it"
+	if errors.Is(err, source.ErrInvalid) || errors.Is(err, source.ErrMalformed) || errors.Is(err, source.ErrDuplicate) {
+		unknown = " field"
+	}
 	for _, one := range leaves(err) {
 		f := fault{file: path, text: one.Error()}
 		if at, ok := errors.AsType[*field.Error](one); ok {
 			f.field, f.text = at.Field, at.ErrorBody()
 			f.line = line(f.field)
 		} else if m := unknownField.FindStringSubmatch(f.text); m != nil {
-			f.field, f.text = m[2], m[1]+" field; the pod runs without it"
+			f.field, f.text = m[2], m[1]+unknown
 			f.line = line(f.field)
 		} else if m := yamlLine.FindStringSubmatch(f.text); m != nil {
 			f.line, _ = strconv.Atoi(m[1]) // m[1] is digits
@@ -154,7 +158,13 @@ var (
 )
 
 // leaves returns the errors about one thing each.
-func leaves(err error) []error {
+func leaves(err error) (out []error) {
+	if all, ok := err.(interface{ Unwrap() []error }); ok && errors.Join(all.Unwrap()...).Error() == err.Error() {
+		for _, one := range all.Unwrap() {
+			out = append(out, leaves(one)...)
+		}
+		return out
+	}
 	if all, ok := errors.AsType[utilerrors.Aggregate](err); ok {
 		return all.Errors()
 	}

@@ -14,11 +14,14 @@ func TestValidate(t *testing.T) {
 	dir, root := t.TempDir(), filepath.Join(t.TempDir(), "root")
 	writeManifest(t, dir, "good.yaml", pod("good", "host", "exit 0"))
 	for name, text := range map[string]string{
-		"a.yaml": "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  restartPolicy: Sometimes\n  containers:\n  - name: Main\n    image: host\n  - name: other\n",
-		"b.yaml": "apiVersion: v1\nkind: Pod\nmetadata: {name: b}\nspec:\n  containers:\n  - name: main\n    imag: x\n    image: host\n",
-		"c.yaml": "apiVersion: v1\nkind: Pod\nmetadata:\n  name: c\n spec: {}\n",
-		"d.yaml": "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\n",
-		"e.yaml": "apiVersion: v1\nkind: Pod\nmetadata: {name: e}\nspec:\n  hostNetwork: true\n  containers: [{name: main, image: host}]\n",
+		"a.yaml":  "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  restartPolicy: Sometimes\n  containers:\n  - name: Main\n    image: host\n  - name: other\n",
+		"b.yaml":  "apiVersion: v1\nkind: Pod\nmetadata: {name: b}\nspec:\n  containers:\n  - name: main\n    imag: x\n    image: host\n",
+		"c.yaml":  "apiVersion: v1\nkind: Pod\nmetadata:\n  name: c\n spec: {}\n",
+		"d.yaml":  "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\n",
+		"f.yaml":  "apiVersion: v1\nkind: Pod\nmetadata: {name: f}\nspec:\n  container: [{name: main, image: host}]\n",
+		"g1.yaml": "apiVersion: v1\nkind: Pod\nmetadata: {name: g}\nspec:\n  foo: 1\n  containers: [{name: main, image: host}]\n",
+		"g2.yaml": pod("g", "host", "exit 0"),
+		"e.yaml":  "apiVersion: v1\nkind: Pod\nmetadata: {name: e}\nspec:\n  hostNetwork: true\n  containers: [{name: main, image: host}]\n",
 	} {
 		writeManifest(t, dir, name, text)
 	}
@@ -34,7 +37,11 @@ func TestValidate(t *testing.T) {
 		dir + "/c.yaml:",
 		dir + "/d.yaml: not a pod, but a manifest of another kind",
 		dir + ": pod e-n1 is refused: ",
-		"\ngood pods: 1, faults: 7\n",
+		dir + "/f.yaml:4: spec.containers: Required value",
+		dir + "/f.yaml:5: spec.container: unknown field\n",
+		dir + "/g1.yaml:5: spec.foo: unknown field\n",
+		dir + "/g1.yaml: another pod has the same name: ",
+		"\ngood pods: 2, faults: 11\n",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("lacks %q:\n%s", want, out)

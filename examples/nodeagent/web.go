@@ -59,7 +59,7 @@ func (a *agent) openPage(ctx context.Context) error {
 	p.feed.state = p.state
 	p.server = &http.Server{
 		Handler: p.guarded(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
-		WriteTimeout: 30 * time.Second, MaxHeaderBytes: 64 << 10,
+		WriteTimeout: 30 * time.Second, MaxHeaderBytes: maxHeader,
 	}
 	a.page = p
 	return nil
