@@ -17,6 +17,7 @@ import (
 	"github.com/podwright/podwright/internal/backoff"
 	"github.com/podwright/podwright/internal/complaint"
 	"github.com/podwright/podwright/internal/timing"
+	"github.com/podwright/podwright/kube/internal/answers"
 	"github.com/podwright/podwright/kube/internal/spread"
 )
 
@@ -256,7 +257,7 @@ func (k *Keeper) exchange(ctx context.Context, r request) (*certificatesv1.Certi
 	if k.made == r.name {
 		answer, err = client.Get(ctx, r.name, metav1.GetOptions{})
 	}
-	if k.made != r.name || apierrors.IsNotFound(err) { // the cluster removes unanswered requests after a day
+	if k.made != r.name || answers.NotFound(err) { // the cluster removes unanswered requests after a day
 		if answer, err = r.make(ctx, client, k.options.Lifetime); err == nil {
 			k.options.Logger.Info("A certificate is asked for", "request", r.name, "signer", r.signer)
 		}

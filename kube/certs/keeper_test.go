@@ -158,6 +158,29 @@ func TestNoAnswer(t *testing.T) {
 	})
 }
 
+// TestPageIsNoRemovedRequest (KC1): a 404 page of something in front of the API server does not say that the cluster has
+// removed the request: it is not made again.
+func TestPageIsNoRemovedRequest(t *testing.T) {
+	in(t, func(r *rig) {
+		r.answer = nil
+		r.start()
+		r.after(time.Hour)
+		_, before := r.count()
+		r.set(func() {
+			r.fail = apierrors.NewGenericServerResponse(404, "get", requestsResource, "node-csr", "404 page not found", 0, true)
+		})
+		r.after(10 * time.Minute)
+		if _, calls := r.count(); calls-before > 30 {
+			t.Errorf("%d calls in 10 min", calls-before)
+		}
+		r.set(func() { r.fail, r.answer = nil, r.grant(0, time.Hour) })
+		r.after(2 * pauseMax)
+		if requests, _ := r.count(); requests != 1 || r.leaf() == nil {
+			t.Errorf("%d requests, certificate %v", requests, r.leaf())
+		}
+	})
+}
+
 // TestRefusals (KC1): another request with another key after each, ever more seldom; what the node has stays.
 func TestRefusals(t *testing.T) {
 	other := newAuthority(t).pair(t, "edge-1", noon.AddDate(-100, 0, 0), noon.AddDate(100, 0, 0))

@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/internal/backoff"
+	"github.com/podwright/podwright/kube/internal/elapsed"
 )
 
 const (
@@ -157,7 +158,7 @@ func (k *keeper) have(t topic, a *asking, runs int, shared bool) (got answer, do
 	now := k.clock.Now()
 	for _, scope := range scopes() {
 		e := k.answers[placeOf(t, scope)]
-		if e != nil && now.Before(e.until) {
+		if e != nil && !elapsed.Reached(e.until, now) {
 			e.used = now
 			return e.answer, true, nil
 		}
@@ -196,7 +197,7 @@ func (k *keeper) note(t topic, a *asking, got answer, err error) {
 func (k *keeper) makeRoom(now time.Time) {
 	var oldest place
 	for at, e := range k.answers {
-		if !now.Before(e.until) {
+		if elapsed.Reached(e.until, now) {
 			delete(k.answers, at)
 			continue
 		}

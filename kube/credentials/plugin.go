@@ -78,8 +78,18 @@ func (s *Source) run(ctx context.Context, p *provider, repository, token string,
 	if err == nil {
 		return a, nil
 	}
-	if said := shown(o.stderr, o.cut, secretsOf(p, token, o.stdout)); said != "" {
-		err = fmt.Errorf("%w; it said: %s", err, said)
+	return answer{}, told(err, o, p, token)
+}
+
+// told adds to the error of a run what the plugin printed to stderr, without secrets.
+func told(err error, o output, p *provider, token string) error {
+	secrets, known := secretsOf(p, token, o.stdout)
+	said := shown(o.stderr, o.cut, secrets)
+	switch {
+	case said == "":
+		return err
+	case !known:
+		return fmt.Errorf("%w; its stderr is not shown: the answer may have credentials that cannot be told from other text", err)
 	}
-	return answer{}, err
+	return fmt.Errorf("%w; it said: %s", err, said)
 }

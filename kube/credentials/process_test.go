@@ -173,11 +173,12 @@ func TestPluginsThatMisbehave(t *testing.T) {
 		"fails":       {`echo >&2 "no role"; exit 3`, "exit status 3; it said: no role"},
 		"crashes":     {`kill -SEGV $$`, "signal: segmentation fault"},
 		"says little": {`echo ok`, "no JSON"},
-		"says why":    {`echo ok; echo >&2 'cannot reach the metadata service'`, "it said: cannot reach the metadata service"},
+		"cut":         {`echo >&2 'hunter2'; printf '{"auth":{"r":{"username":"u","password":"hunter2","more":"'; while :; do echo 0123456789; done`, "its stderr is not shown"},
+		"says why":    {`echo ok; echo >&2 'cannot reach the metadata service'`, "its stderr is not shown"},
 	} {
 		s, _ := script(t, c.text)
 		_, err := s.Credentials(t.Context(), podOf("p", ""), "reg.io/app")
-		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), `credential plugin "a"`) || len(err.Error()) > 2000 {
+		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), `credential plugin "a"`) || strings.Contains(err.Error(), "hunter2") || len(err.Error()) > 2000 {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}

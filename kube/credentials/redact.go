@@ -1,6 +1,7 @@
 package credentials
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"slices"
@@ -16,9 +17,9 @@ const (
 )
 
 // secretsOf returns what must not be shown of a run: the token, the credentials in the answer, even
-// an invalid one, and the environment from the configuration.
-func secretsOf(p *provider, token string, stdout []byte) []string {
-	var out []string
+// an invalid one, and the environment from the configuration. known is false if the answer cannot be
+// read, or is of another kind: then it may contain any credentials, which stderr may repeat.
+func secretsOf(p *provider, token string, stdout []byte) (out []string, known bool) {
 	add := func(s string, least int) {
 		if len(s) >= least {
 			out = append(out, s)
@@ -29,9 +30,10 @@ func secretsOf(p *provider, token string, stdout []byte) []string {
 		add(parts[2], 1) // the signature, without which the rest is useless
 	}
 	var answered struct {
+		Kind string                                         `json:"kind"`
 		Auth map[string]struct{ Username, Password string } `json:"auth"`
 	}
-	_ = json.Unmarshal(stdout, &answered) // what does not parse has no credentials
+	known = len(bytes.TrimSpace(stdout)) == 0 || json.Unmarshal(stdout, &answered) == nil && answered.Kind == responseKind
 	for _, c := range answered.Auth {
 		plain := []byte(c.Username + ":" + c.Password)
 		add(c.Password, 1)
@@ -49,7 +51,7 @@ func secretsOf(p *provider, token string, stdout []byte) []string {
 		}
 		return strings.Compare(a, b)
 	})
-	return out
+	return out, known
 }
 
 // shown is what is shown of stderr: one line, its end, without secrets. If cut, stderr was longer,

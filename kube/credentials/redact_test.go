@@ -1,6 +1,7 @@
 package credentials
 
 import (
+	"errors"
 	"strings"
 	"testing"
 )
@@ -9,11 +10,11 @@ import (
 func TestShownHidesWholeSecrets(t *testing.T) {
 	const token = "header.payload.signature"
 	p := &provider{env: []string{"A=short", "B=long-enough"}}
-	secrets := secretsOf(p, token, []byte(`{"auth":{"r":{"username":"u","password":"hunter2"}},"cut`))
-	if len(secrets) != 3 { // no answer, no credentials
+	const answer = `{"kind":"CredentialProviderResponse","auth":{"r":{"username":"u","password":"hunter2"}}}`
+	secrets, _ := secretsOf(p, token, []byte(answer))
+	if len(secrets) != 6 {
 		t.Errorf("secrets %q", secrets)
 	}
-	secrets = secretsOf(p, token, []byte(`{"auth":{"r":{"username":"u","password":"hunter2"}}}`))
 	for name, c := range map[string]struct {
 		text string
 		cut  bool
@@ -32,5 +33,30 @@ func TestShownHidesWholeSecrets(t *testing.T) {
 		if got := shown([]byte(c.text), c.cut, secrets); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
+	}
+}
+
+// KG4: what a plugin prints to stderr is shown only if the credentials in its answer are known: one that is cut, or that is
+// something else, may have any.
+func TestStderrIsShownIfTheAnswerIsKnown(t *testing.T) {
+	const answer = `{"kind":"CredentialProviderResponse","auth":{"r":{"username":"u","password":"hunter2"}}}`
+	for text, want := range map[string]string{
+		"":              "exit status 1; it said: got hunter2 for u",
+		" \n":           "exit status 1; it said: got hunter2 for u",
+		answer:          "exit status 1; it said: got [redacted] for u",
+		answer[:20]:     "not shown",
+		answer[:60]:     "not shown",
+		answer + answer: "not shown",
+		"hunter2":       "not shown",
+		strings.Replace(answer, `"hunter2"`, `["hunter2"]`, 1): "not shown",
+		`{"Username":"u","Secret":"hunter2"}`:                  "not shown",
+	} {
+		err := told(errors.New("exit status 1"), output{stdout: []byte(text), stderr: []byte("got hunter2 for u")}, &provider{}, "")
+		if !strings.Contains(err.Error(), want) || strings.TrimSpace(text) != "" && strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+	if err := told(errors.New("exit status 1"), output{stdout: []byte("{")}, &provider{}, ""); err.Error() != "exit status 1" {
+		t.Errorf("without stderr: %v", err)
 	}
 }

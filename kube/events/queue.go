@@ -1,6 +1,7 @@
 package events
 
 import (
+	"slices"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
@@ -36,17 +37,29 @@ func (q *queue) push(event *v1.Event) {
 	}
 }
 
-// pop returns the oldest event, nil if there is none, and how many were dropped since the
-// last pop.
-func (q *queue) pop() (event *v1.Event, dropped int) {
+// drop counts an event that was popped and is not sent.
+func (q *queue) drop() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.dropped++
+}
+
+// pop returns the oldest event of a namespace that does not wait, nil if there is none, and how many
+// were dropped since the last pop.
+func (q *queue) pop(waits func(namespace string) bool) (event *v1.Event, dropped int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	dropped, q.dropped = q.dropped, 0
-	if len(q.waiting) == 0 {
+	i := slices.IndexFunc(q.waiting, func(e *v1.Event) bool { return !waits(e.Namespace) })
+	switch {
+	case len(q.waiting) == 0:
 		q.waiting = nil
 		return nil, dropped
+	case i < 0:
+		return nil, dropped
 	}
-	event = q.waiting[0]
+	event = q.waiting[i]
+	copy(q.waiting[1:i+1], q.waiting[:i])
 	q.waiting[0] = nil
 	q.waiting = q.waiting[1:]
 	return event, dropped

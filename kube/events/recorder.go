@@ -35,6 +35,7 @@ type Recorder struct {
 	spam       *record.EventSourceObjectSpamFilter
 	correlator *record.EventCorrelator
 	queue      *queue
+	held       held
 
 	mu sync.Mutex
 	// last is the time in the name of the latest event.
@@ -50,7 +51,7 @@ func New(options Options) (*Recorder, error) {
 		return nil, fmt.Errorf("events: %w", err)
 	}
 	return &Recorder{
-		options: options, client: options.Client.CoreV1(), queue: newQueue(options.MaxQueued),
+		options: options, client: options.Client.CoreV1(), queue: newQueue(options.MaxQueued), held: held{},
 		spam: record.NewEventSourceObjectSpamFilter(remembered, spamBurst, spamQPS, options.Clock, objectOf),
 		// Events over the limit are filtered before the queue, so that they displace no others.
 		correlator: record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{

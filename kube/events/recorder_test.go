@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -215,31 +216,125 @@ func TestOutageIsBounded(t *testing.T) {
 	})
 }
 
-// TestRetry: KV4. A server that is away or busy is asked again, a refusal is final.
+// TestRetry: KV4. A server that is away or busy is asked again, one that fails some times; a refusal is final.
 func TestRetry(t *testing.T) {
 	resource := schema.GroupResource{Resource: "events"}
+	page := func(code int) error {
+		return apierrors.NewGenericServerResponse(code, "post", resource, "", "a page", 0, true)
+	}
 	for name, test := range map[string]struct {
 		err   error
 		pause time.Duration
-		again bool
+		want  judgment
 	}{
-		"no route":          {errors.New("no route"), 4 * time.Second, true},
-		"too many requests": {apierrors.NewTooManyRequests("slow down", 60), time.Minute, true},
-		"server away":       {apierrors.NewServiceUnavailable("away"), 4 * time.Second, true},
-		"internal error":    {apierrors.NewInternalError(errors.New("etcd")), 4 * time.Second, true},
-		"expired":           {apierrors.NewUnauthorized("expired"), 4 * time.Second, true},
-		"forbidden":         {apierrors.NewForbidden(resource, "e", nil), 0, false},
-		"exists":            {apierrors.NewAlreadyExists(resource, "e"), 0, false},
-		"no namespace":      {apierrors.NewNotFound(resource, "shop"), 0, false},
-		"invalid":           {apierrors.NewInvalid(schema.GroupKind{}, "e", nil), 0, false},
+		"no route":          {errors.New("no route"), 4 * time.Second, away},
+		"too many requests": {apierrors.NewTooManyRequests("slow down", 60), time.Minute, away},
+		"server away":       {apierrors.NewServiceUnavailable("away"), 4 * time.Second, away},
+		"expired":           {apierrors.NewUnauthorized("expired"), 4 * time.Second, away},
+		"bad gateway":       {page(502), 4 * time.Second, away},
+		"gateway timeout":   {page(504), 4 * time.Second, away},
+		"internal error":    {apierrors.NewInternalError(errors.New("etcd")), 4 * time.Second, failed},
+		"server timeout":    {apierrors.NewServerTimeout(resource, "create", 60), time.Minute, failed},
+		"timeout":           {apierrors.NewTimeoutError("webhook", 0), 4 * time.Second, failed},
+		"page":              {page(404), 4 * time.Second, failed},
+		"blocked by page":   {page(403), 4 * time.Second, failed},
+		"forbidden":         {apierrors.NewForbidden(resource, "e", nil), 4 * time.Second, refused},
+		"exists":            {apierrors.NewAlreadyExists(resource, "e"), 4 * time.Second, refused},
+		"no namespace":      {apierrors.NewNotFound(resource, "shop"), 4 * time.Second, refused},
+		"invalid":           {apierrors.NewInvalid(schema.GroupKind{}, "e", nil), 4 * time.Second, refused},
 	} {
-		if pause, again := retry(test.err, 3); pause != test.pause || again != test.again {
-			t.Errorf("%s: %v, %t", name, pause, again)
+		if got, pause := judge(test.err), pauseAfter(test.err, 3); got != test.want || pause != test.pause {
+			t.Errorf("%s: %d, %v", name, got, pause)
 		}
 	}
-	if pause, _ := retry(errors.New("no route"), 1000); pause != retryMax {
+	if pause := pauseAfter(errors.New("no route"), 1000); pause != retryMax {
 		t.Errorf("after many failures: %v", pause)
 	}
+}
+
+// TestFailingNamespaceHoldsNoOther: KV4. A namespace whose events the server fails to store, because its admission webhook is
+// down, holds up no other. What is dropped after some tries is told; the rest comes in order once the webhook is back.
+func TestFailingNamespaceHoldsNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		logged := ""
+		x := start(t, func(o *Options) {
+			o.Logger = funcr.New(func(_, args string) {
+				mu.Lock()
+				defer mu.Unlock()
+				logged += args + "\n"
+			}, funcr.Options{})
+		})
+		x.setFault(func(a clienttesting.Action) error {
+			if a.GetNamespace() == "shop" {
+				return apierrors.NewInternalError(errors.New("failed calling webhook: connection refused"))
+			}
+			return nil
+		})
+		for i := range 10 {
+			x.Eventf(about(fmt.Sprint("pod-", i)), v1.EventTypeWarning, "BackOff", "crashes")
+		}
+		other := &v1.ObjectReference{Kind: "Pod", Namespace: "bank", Name: "db", UID: "u"}
+		x.Eventf(other, v1.EventTypeWarning, "Failed", "no image")
+		x.want("at once", "db Failed no image x1")
+		<-time.After(10 * time.Minute)
+		if n := x.called(); n < 10 || n > 10*2+10 {
+			t.Errorf("%d calls in 10 min", n)
+		}
+		mu.Lock()
+		dropped := strings.Count(logged, `"dropped"=1`)
+		mu.Unlock()
+		if dropped < 2 || dropped > 6 {
+			t.Errorf("%d events are dropped: %s", dropped, logged)
+		}
+		x.setFault(nil)
+		<-time.After(time.Minute)
+		got := x.has()
+		if len(got) != 1+10-dropped || !slices.Contains(got, "pod-9 BackOff crashes x1") || slices.Contains(got, "pod-0 BackOff crashes x1") {
+			t.Errorf("once the webhook is back: %q", got)
+		}
+		before := x.called()
+		x.Eventf(about("web"), v1.EventTypeNormal, "Started", "it does")
+		synctest.Wait()
+		if len(x.held) != 0 || x.called() != before+1 {
+			t.Errorf("afterwards %v is held, %d calls", x.held, x.called()-before)
+		}
+	})
+}
+
+// TestFailureThatPasses: KV4. An event that the server fails to store for a moment comes after it, also at the end of Run; a
+// namespace without events is not remembered.
+func TestFailureThatPasses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := start(t)
+		fails := func(clienttesting.Action) error { return apierrors.NewInternalError(errors.New("etcd")) }
+		x.setFault(fails)
+		x.Eventf(about("web"), v1.EventTypeNormal, "Started", "it does")
+		synctest.Wait()
+		x.setFault(nil)
+		<-time.After(2 * time.Second)
+		x.want("later", "web Started it does x1")
+		x.setFault(fails)
+		x.Eventf(about("web"), v1.EventTypeNormal, "Lost", "it is")
+		<-time.After(time.Hour)
+		if n := x.called(); n != 2+maxTries {
+			t.Errorf("%d calls", n)
+		}
+		x.setFault(nil)
+		x.Eventf(&v1.ObjectReference{Kind: "Pod", Namespace: "bank", Name: "db", UID: "u"}, v1.EventTypeNormal, "Started", "it does")
+		synctest.Wait()
+		if len(x.held) != 0 {
+			t.Errorf("held are %v", x.held)
+		}
+		x.setFault(fails)
+		x.Eventf(about("web"), v1.EventTypeNormal, "Stopped", "it did")
+		synctest.Wait()
+		x.setFault(nil)
+		x.end()
+		if got := x.has(); !slices.Contains(got, "web Stopped it did x1") {
+			t.Errorf("at the end: %q", got)
+		}
+	})
 }
 
 // TestNodesSendAgainApart: KV4. Nodes that fail together do not send again together.

@@ -13,12 +13,14 @@ import (
 
 	"github.com/podwright/podwright/internal/backoff"
 	"github.com/podwright/podwright/internal/timing"
+	"github.com/podwright/podwright/kube/internal/answers"
 	"github.com/podwright/podwright/kube/internal/spread"
 )
 
 const (
-	// callTimeout bounds one call.
-	callTimeout = 10 * time.Second
+	// callTimeout bounds one call. It is longer than an API server waits for an admission webhook (30 s), whose
+	// failure is an answer about the event.
+	callTimeout = 35 * time.Second
 	// retryMin and retryMax bound the pause after a call that failed.
 	retryMin = time.Second
 	retryMax = 30 * time.Second
@@ -41,27 +43,61 @@ func (r *Recorder) Run(ctx context.Context) error {
 
 // sendAll sends queued events and, if wait is set, new ones as they come, until ctx ends. It
 // returns an event that it could not send before that.
-func (r *Recorder) sendAll(ctx context.Context, wait bool) (unsent *record.EventCorrelateResult) {
+func (r *Recorder) sendAll(ctx context.Context, wait bool) (unsent *outgoing) {
 	for ctx.Err() == nil {
-		event, dropped := r.queue.pop()
+		now := r.options.Clock.Now()
+		e, dropped, more := r.next(now)
 		if dropped > 0 {
 			r.options.Logger.Info("Events dropped, the API server does not take them", "dropped", dropped)
 		}
 		switch {
-		case event != nil:
-			if result := r.correlate(event); result != nil && !r.send(ctx, result) {
-				return result
+		case e != nil:
+			if !r.send(ctx, e) {
+				return e
 			}
-		case !wait:
+		case !more && !r.await(ctx, now, wait):
 			return nil
-		default:
-			select {
-			case <-r.queue.more:
-			case <-ctx.Done():
-			}
 		}
 	}
 	return nil
+}
+
+// next returns what is sent next: an event that is sent again, otherwise the oldest one that does not
+// wait for others. more says that an event was merged, so there may be another one.
+func (r *Recorder) next(now time.Time) (e *outgoing, dropped int, more bool) {
+	if e := r.held.due(now); e != nil {
+		return e, 0, false
+	}
+	event, dropped := r.queue.pop(func(namespace string) bool { return r.held.waits(namespace, now) })
+	if event == nil {
+		return nil, dropped, false
+	}
+	result := r.correlate(event)
+	if result == nil {
+		return nil, dropped, true
+	}
+	return &outgoing{result: result}, dropped, false
+}
+
+// await returns when there may be something to send that there was not at the given time, or ctx ends. If
+// new events do not count and no namespace waits, it returns false.
+func (r *Recorder) await(ctx context.Context, now time.Time, fresh bool) bool {
+	var again <-chan time.Time
+	until, waits := r.held.earliest(now)
+	if !waits && !fresh {
+		return false
+	}
+	if waits {
+		timer := r.options.Clock.NewTimer(until.Sub(r.options.Clock.Now()))
+		defer timer.Stop()
+		again = timer.C()
+	}
+	select {
+	case <-r.queue.more:
+	case <-again:
+	case <-ctx.Done():
+	}
+	return true
 }
 
 // correlate merges similar events into one. It returns nil if there is nothing to send.
@@ -77,24 +113,33 @@ func (r *Recorder) correlate(event *v1.Event) *record.EventCorrelateResult {
 	return result
 }
 
-// send writes one event, however long that takes. It returns false if ctx ends first.
-func (r *Recorder) send(ctx context.Context, result *record.EventCorrelateResult) bool {
-	log := r.options.Logger.WithValues("object", objectOf(result.Event), "reason", result.Event.Reason)
+// send writes one event, however long the server is away, or holds it back if the server fails because of
+// it. It returns false if ctx ends first.
+func (r *Recorder) send(ctx context.Context, e *outgoing) bool {
+	event := e.result.Event
+	log := r.options.Logger.WithValues("object", objectOf(event), "reason", event.Reason)
 	for failures := 1; ; failures++ {
-		written, err := r.write(ctx, result)
+		written, err := r.write(ctx, e.result)
 		if err == nil {
 			r.correlator.UpdateState(written)
+			r.held.release(event.Namespace)
 			return true
 		}
-		pause, again := retry(err, failures)
 		switch {
-		case !again:
+		case ctx.Err() != nil:
+			return false
+		case judge(err) == refused:
 			log.V(1).Info("Event refused", "error", err.Error())
+			r.held.release(event.Namespace)
 			return true
-		case failures == 1:
+		case failures == 1 && e.tries == 0:
 			log.Error(err, "Event not sent, will be retried")
 		}
-		if timing.Sleep(ctx, r.options.Clock, spread.Out(pause, r.options.Node, r.options.Clock.Now())) != nil {
+		if judge(err) == failed {
+			r.hold(e, err)
+			return true
+		}
+		if timing.Sleep(ctx, r.options.Clock, spread.Out(pauseAfter(err, failures), r.options.Node, r.options.Clock.Now())) != nil {
 			return false
 		}
 	}
@@ -108,7 +153,7 @@ func (r *Recorder) write(ctx context.Context, result *record.EventCorrelateResul
 	client := r.client.Events(event.Namespace)
 	if event.Count > 1 && len(result.Patch) > 0 {
 		written, err := client.Patch(ctx, event.Name, types.StrategicMergePatchType, result.Patch, metav1.PatchOptions{})
-		if !apierrors.IsNotFound(err) {
+		if !answers.NotFound(err) {
 			return written, err
 		}
 		// The event has expired.
@@ -118,20 +163,33 @@ func (r *Recorder) write(ctx context.Context, result *record.EventCorrelateResul
 	return client.Create(ctx, event, metav1.CreateOptions{})
 }
 
-// retry decides whether a rejected event is sent again, and when: a server that is unavailable or
-// busy may accept it later, a refusal is final.
-func retry(err error, failures int) (pause time.Duration, again bool) {
-	var answered apierrors.APIStatus
-	if errors.As(err, &answered) && !transient(err) {
-		return 0, false
-	}
+// pauseAfter is the pause after so many failures.
+func pauseAfter(err error, failures int) time.Duration {
 	seconds, _ := apierrors.SuggestsClientDelay(err)
-	return max(backoff.Delay(retryMin, retryMax, failures), min(timing.Seconds(int64(seconds)), 10*time.Minute)), true
+	return max(backoff.Delay(retryMin, retryMax, failures), min(timing.Seconds(int64(seconds)), 10*time.Minute))
 }
 
-// transient reports whether a retry may get a different answer. Unauthorized counts, because the
-// credentials of a node are renewed.
-func transient(err error) bool {
-	return apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) ||
-		apierrors.IsServiceUnavailable(err) || apierrors.IsInternalError(err) || apierrors.IsUnauthorized(err)
+// judgment is what an error of the server says about an event.
+type judgment int
+
+const (
+	// away: nothing; the server is away or busy, or does not know the node, whose credentials are renewed.
+	away judgment = iota
+	// failed: the server could not store it, which may pass, and may concern only this event or its namespace.
+	failed
+	// refused: it will not be stored.
+	refused
+)
+
+func judge(err error) judgment {
+	var answered apierrors.APIStatus
+	switch {
+	case !errors.As(err, &answered) || apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsUnauthorized(err):
+		return away
+	case answers.Page(err) && answered.Status().Code >= 500: // a proxy whose servers are away
+		return away
+	case answers.Page(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsInternalError(err):
+		return failed
+	}
+	return refused
 }

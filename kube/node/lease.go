@@ -7,10 +7,11 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+
+	"github.com/podwright/podwright/kube/internal/answers"
 )
 
 // renewAttempts is how often one renewal is tried without a pause: the second attempt uses a new
@@ -40,7 +41,7 @@ func (r *Registrar) renewOnce(ctx context.Context, uid types.UID, duration time.
 	r.mu.Unlock()
 	if known == nil {
 		var err error
-		if known, err = r.readLease(ctx); apierrors.IsNotFound(err) {
+		if known, err = r.readLease(ctx); answers.NotFound(err) {
 			return r.createLease(ctx, uid, duration)
 		} else if err != nil {
 			return err

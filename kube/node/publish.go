@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/kube/internal/answers"
 	"github.com/podwright/podwright/syncloop/nodehooks"
 )
 
@@ -58,7 +59,7 @@ func final(err error) bool {
 // ofNode reports whether an error may come from a Node that was changed, deleted or recreated. A
 // patch with the UID of another Node fails as a conflict, or as invalid.
 func ofNode(err error) bool {
-	return apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsInvalid(err)
+	return answers.NotFound(err) || apierrors.IsConflict(err) || apierrors.IsInvalid(err)
 }
 
 func (r *Registrar) publishOnce(ctx context.Context, s nodehooks.Status) error {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/timing"
+	"github.com/podwright/podwright/kube/internal/answers"
 )
 
 // register makes the agent a Node: a new one, or the existing one of its name (KN1).
@@ -99,7 +100,7 @@ func (r *Registrar) taken(ctx context.Context, node *v1.Node) error {
 		return nil
 	}
 	lease, err := r.readLease(ctx)
-	if apierrors.IsNotFound(err) {
+	if answers.NotFound(err) {
 		return nil
 	}
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/podwright/podwright/internal/foreign"
 	"github.com/podwright/podwright/internal/instrument"
 	"github.com/podwright/podwright/internal/timing"
+	"github.com/podwright/podwright/kube/internal/answers"
 	"github.com/podwright/podwright/syncloop/nodehooks"
 )
 
@@ -157,7 +158,7 @@ func (r *Registrar) confirmGone(ctx context.Context) (bool, error) {
 	switch {
 	case err == nil && found.UID == uid:
 		return false, nil
-	case err != nil && !apierrors.IsNotFound(err):
+	case err != nil && !answers.NotFound(err):
 		return false, err
 	}
 	r.noteGone(uid)

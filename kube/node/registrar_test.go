@@ -10,9 +10,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	clienttesting "k8s.io/client-go/testing"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -252,6 +254,29 @@ func TestDeletedNodeRejoins(t *testing.T) {
 		}
 		if owner := r.lease().OwnerReferences; owner[0].UID != "node-2" {
 			t.Errorf("the lease is owned by %v", owner)
+		}
+	})
+}
+
+// TestPageIsNoDeletedNode (KN7): a 404 page of something in front of the API server does not say that the Node, or its
+// lease, was deleted.
+func TestPageIsNoDeletedNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		registrar, _ := r.start(func(o *Options) { o.WhenGone = Leave })
+		after(time.Minute)
+		r.setAway(apierrors.NewGenericServerResponse(404, "get", schema.GroupResource{Resource: "nodes"}, "edge-1", "404 page not found", 0, true))
+		after(10 * time.Minute)
+		if registrar.UID() != "node-1" || registrar.hasLeft() || r.count("create leases") != 1 {
+			t.Errorf("UID %q, left: %t, %d leases created", registrar.UID(), registrar.hasLeft(), r.count("create leases"))
+		}
+		if n := r.count("patch nodes/status"); n > 10*6+5 {
+			t.Errorf("%d statuses in 10 min", n)
+		}
+		r.setAway(nil)
+		after(30 * time.Second)
+		if age := time.Since(r.lease().Spec.RenewTime.Time); age > 15*time.Second {
+			t.Errorf("the lease is %s old", age)
 		}
 	})
 }

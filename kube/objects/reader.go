@@ -6,7 +6,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
@@ -14,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/podwright/podwright/kube/internal/answers"
 	"github.com/podwright/podwright/kube/internal/reflection"
 	"github.com/podwright/podwright/runtime"
 )
@@ -35,10 +35,10 @@ func (r reader) get(ctx context.Context, o Object) (any, error) {
 		return nil, fmt.Errorf("objects: no such kind %q", o.Kind)
 	}
 	switch {
-	case apierrors.IsNotFound(err):
+	case answers.NotFound(err):
 		return nil, runtime.ErrNotFound
 	case err != nil:
-		return nil, err
+		return nil, unread(err)
 	}
 	slim(value)
 	return value, nil

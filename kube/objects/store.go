@@ -298,11 +298,11 @@ func (s *Store) failed(e *entry, err error) {
 	e.fail(unread(err))
 }
 
-// unread describes a failure that says nothing about the object.
+// unread describes a failure that says nothing about the object. It hides a 404 of a server that does
+// not know the resource, or of something in front of it, which readers would take for a missing object.
 func unread(err error) error {
 	if apierrors.IsNotFound(err) {
-		// The API server does not know the resource; that says nothing about the object.
-		return fmt.Errorf("the API server has no list of it: %s", err.Error())
+		return fmt.Errorf("no answer of the API server about the object: %s", err.Error())
 	}
 	return err
 }

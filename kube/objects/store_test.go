@@ -181,6 +181,7 @@ func TestFailuresAreNotAbsence(t *testing.T) {
 		"broken":       apierrors.NewInternalError(errors.New("etcd is away")),
 		"unreachable":  errors.New("dial tcp: connection refused"),
 		"no list":      apierrors.NewNotFound(group, ""),
+		"a page":       apierrors.NewGenericServerResponse(404, "get", group, "c", "404 page not found", 0, true),
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -188,12 +189,21 @@ func TestFailuresAreNotAbsence(t *testing.T) {
 				r, end := newRig(t, a)
 				defer end()
 				a.refuse(refusal)
-				r.Follow(podWith("p", "c"))
-				_, err := r.GetConfigMap(t.Context(), "ns", "c")
-				var status apierrors.APIStatus
-				if err == nil || cri.IsNotFound(err) || errors.As(err, &status) && status.Status().Reason == metav1.StatusReasonNotFound {
-					t.Fatalf("KO6: err %v", err)
+				check := func() (err error) {
+					t.Helper()
+					_, err = r.GetConfigMap(t.Context(), "ns", "c")
+					var status apierrors.APIStatus
+					if err == nil || cri.IsNotFound(err) || errors.As(err, &status) && status.Status().Reason == metav1.StatusReasonNotFound {
+						t.Fatalf("KO6: err %v", err)
+					}
+					return err
 				}
+				if name != "no list" {
+					_ = check() // of a pod that is not followed, by a get
+					a.seen()
+				}
+				r.Follow(podWith("p", "c"))
+				err := check()
 				if !strings.Contains(err.Error(), refusal.Error()) {
 					t.Errorf("KO6: the error %q does not say %q", err, refusal)
 				}

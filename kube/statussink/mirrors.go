@@ -13,6 +13,7 @@ import (
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/podwright/podwright/kube/internal/answers"
 	"github.com/podwright/podwright/syncloop/mirror"
 )
 
@@ -50,7 +51,7 @@ func (m *Mirrors) Create(ctx context.Context, pod *v1.Pod) error {
 func (m *Mirrors) Get(ctx context.Context, namespace, name string) (*v1.Pod, error) {
 	pod, err := m.pods.Pods(namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
-	case apierrors.IsNotFound(err):
+	case answers.NotFound(err):
 		return nil, fmt.Errorf("%w: %w", mirror.ErrNotFound, err)
 	case err != nil:
 		return nil, err
@@ -76,7 +77,7 @@ func (m *Mirrors) Delete(ctx context.Context, namespace, name string, uid types.
 		Preconditions:      &metav1.Preconditions{UID: &uid},
 	})
 	switch {
-	case apierrors.IsNotFound(err):
+	case answers.NotFound(err):
 		return fmt.Errorf("%w: %w", mirror.ErrNotFound, err)
 	case apierrors.IsConflict(err):
 		return fmt.Errorf("%w: %w", mirror.ErrPrecondition, err)

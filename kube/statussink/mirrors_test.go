@@ -32,6 +32,21 @@ func mirrorPod(uid types.UID, name string) *v1.Pod {
 	return pod
 }
 
+// TestPageIsNoMissingMirrorPod: KT9. A 404 page of something in front of the API server does not say that there is no mirror pod.
+func TestPageIsNoMissingMirrorPod(t *testing.T) {
+	s := newServer()
+	m := newMirrors(t, s)
+	s.setFault(func(*http.Request) *http.Response { return page(http.StatusNotFound) })
+	if _, err := m.Get(t.Context(), "shop", "web"); err == nil || errors.Is(err, mirror.ErrNotFound) {
+		t.Errorf("read: %v", err)
+	}
+	for _, uid := range []types.UID{"", "u1"} {
+		if err := m.Delete(t.Context(), "shop", "web", uid); err == nil || errors.Is(err, mirror.ErrNotFound) {
+			t.Errorf("deleted with the UID %q: %v", uid, err)
+		}
+	}
+}
+
 // TestMirrorClient: KT9, MC1, MC2. What the server answers becomes the errors that the
 // engine tells apart.
 func TestMirrorClient(t *testing.T) {

@@ -284,6 +284,14 @@ func busy(retryAfter int) *http.Response {
 	return r
 }
 
+// page is what something in front of a server says.
+func page(code int) *http.Response {
+	r := failure(code, "", "", 0)
+	r.Header.Set("Content-Type", "text/plain")
+	r.Body = io.NopCloser(strings.NewReader("404 page not found\n"))
+	return r
+}
+
 // hang answers only when the request is given up.
 func hang(r *http.Request) *http.Response {
 	<-context.Context(r.Context()).Done()

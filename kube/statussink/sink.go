@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
+	"github.com/podwright/podwright/kube/internal/answers"
 	"github.com/podwright/podwright/status"
 )
 
@@ -79,7 +80,7 @@ func (s *Sink) Store(ctx context.Context, u status.Update) (status.StoreResult, 
 		s.copies.unknown(u.UID)
 	}
 	switch {
-	case apierrors.IsNotFound(err):
+	case answers.NotFound(err):
 		s.copies.forget(u.UID)
 		return status.Gone, nil
 	case !ofLife(err):
@@ -152,7 +153,7 @@ func (s *Sink) DeletePod(ctx context.Context, ref status.PodRef) error {
 			err = nil
 		}
 	}
-	if err == nil || apierrors.IsNotFound(err) {
+	if err == nil || answers.NotFound(err) {
 		s.copies.forget(ref.UID)
 		return nil
 	}
@@ -164,7 +165,7 @@ func (s *Sink) get(ctx context.Context, ref status.PodRef) (*v1.Pod, error) {
 	pod := &v1.Pod{}
 	err := s.do(ctx, s.client.Get(), ref, pod)
 	switch {
-	case apierrors.IsNotFound(err), apierrors.IsForbidden(err) && s.copies.gone(ref.UID):
+	case answers.NotFound(err), apierrors.IsForbidden(err) && !answers.Page(err) && s.copies.gone(ref.UID):
 		// The node authorizer forbids pods of other nodes, and pods that do not exist.
 		s.copies.forget(ref.UID)
 		return nil, nil

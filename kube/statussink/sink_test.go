@@ -202,6 +202,32 @@ func TestRefusedPatchReadFails(t *testing.T) {
 	}
 }
 
+// TestPageIsNoWordAboutThePod: KT2, KT4. A page of something in front of the API server, as of a load balancer, says
+// nothing about a pod: its status stays to be sent, and it stays to be deleted.
+func TestPageIsNoWordAboutThePod(t *testing.T) {
+	for _, code := range []int{http.StatusNotFound, http.StatusForbidden} {
+		s, w := newServer(), &watched{}
+		pod := s.put(aPod("u1", "web"))
+		sink := newSink(t, s, func(o *Options) { o.Lookup = w.lookup })
+		s.setFault(func(*http.Request) *http.Response { return page(code) })
+		if got, err := sink.ReadPod(t.Context(), ref(pod)); err == nil {
+			t.Errorf("%d: read %v", code, got)
+		}
+		for _, base := range []*v1.PodStatus{nil, {Phase: v1.PodRunning}} {
+			if got, err := sink.Store(t.Context(), status.Update{PodRef: ref(pod), Base: base, Status: &v1.PodStatus{Phase: v1.PodSucceeded}}); err == nil {
+				t.Errorf("%d: the end of the pod is %v", code, got)
+			}
+		}
+		if err := sink.DeletePod(t.Context(), ref(pod)); err == nil {
+			t.Errorf("%d: it counts as deleted", code)
+		}
+		s.setFault(nil)
+		if got := store(t, sink, pod, phase(v1.PodSucceeded)); got != status.Stored {
+			t.Errorf("%d: afterwards: %v", code, got)
+		}
+	}
+}
+
 // TestWatchCopySavesTheRead: KT5. One call per status as long as the watch shows what was
 // written last; a watch that lags is bridged by the server's own answers.
 func TestWatchCopySavesTheRead(t *testing.T) {

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podwright/podwright/kube/internal/answers"
 	"github.com/podwright/podwright/kube/offline"
 )
 
@@ -51,7 +51,7 @@ func (a *Accounts) ServiceAccount(ctx context.Context, namespace, name string) (
 			return answer[*v1.ServiceAccount]{value: got, due: asked.Add(accountFresh), expires: asked.Add(accountLife)}, err
 		},
 		log:  []any{"namespace", namespace, "serviceAccount", name},
-		void: apierrors.IsNotFound,
+		void: answers.NotFound,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("service account %s/%s: %w", namespace, name, err)

@@ -15,13 +15,16 @@ import (
 )
 
 // KK9: a service account is read once in 10 s, believed for an hour while the API server is away,
-// and not at all once it does not exist.
+// also behind a 404 page, and not at all once it does not exist.
 func TestServiceAccountIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := fake.NewClientset(&v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "robot", UID: "one"}})
-		reads, away := 0, false
+		reads, away, page := 0, false, false
 		api.PrependReactor("get", "serviceaccounts", func(clienttesting.Action) (bool, runtime.Object, error) {
 			reads++
+			if page {
+				return true, nil, apierrors.NewGenericServerResponse(404, "get", v1.Resource("serviceaccounts"), "robot", "404 page not found", 0, true)
+			}
 			return away, nil, errors.New("connection refused")
 		})
 		accounts, err := NewAccounts(Options{Client: api})
@@ -53,11 +56,16 @@ func TestServiceAccountIsKept(t *testing.T) {
 		away = false
 		pass(time.Minute)
 		read("one", 4)
+		page = true
+		pass(10 * time.Second)
+		read("one", 5)
+		page = false
+		pass(2 * time.Second)
 		if err := api.Tracker().Delete(v1.SchemeGroupVersion.WithResource("serviceaccounts"), "ns", "robot"); err != nil {
 			t.Fatal(err)
 		}
 		pass(10 * time.Second)
-		read("", 5)
+		read("", 6)
 		if _, err := accounts.ServiceAccount(t.Context(), "ns", "robot"); !apierrors.IsNotFound(err) {
 			t.Errorf("deleted: %v", err)
 		}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/podwright/podwright/kube/internal/answers"
 	"github.com/podwright/podwright/kube/offline"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/pods"
@@ -64,7 +65,8 @@ func NewBundles(o Options) (*Bundles, error) {
 }
 
 // TrustBundle returns the anchors that a projection selects, each once, sorted, without comments.
-// If there are none, or the API server has no trust bundles, the error matches runtime.ErrNotFound.
+// If there are none, or the API server has no trust bundles and never had this one, the error matches
+// runtime.ErrNotFound.
 // An answer is valid for a minute, and longer if it cannot be read again.
 func (b *Bundles) TrustBundle(ctx context.Context, _ *v1.Pod, p *v1.ClusterTrustBundleProjection) ([]byte, error) {
 	s, err := selected(p)
@@ -114,9 +116,9 @@ func (b *Bundles) read(ctx context.Context, s selection) (answer[bundle], error)
 	asked := b.options.Clock.Now()
 	var found bundle
 	switch {
-	case unserved(err):
+	case unserved(err) && !b.known(s):
 		found = bundle{Absent: true, Why: "this API server has no trust bundles"}
-	case apierrors.IsNotFound(err):
+	case !unserved(err) && answers.NotFound(err):
 		found = bundle{Absent: true, Why: "there is no such object"}
 	case err != nil:
 		return answer[bundle]{}, err
@@ -128,6 +130,13 @@ func (b *Bundles) read(ctx context.Context, s selection) (answer[bundle], error)
 		}
 	}
 	return answer[bundle]{value: found, due: asked.Add(bundleAge)}, nil
+}
+
+// known reports whether there was such a bundle: then a server without trust bundles is not the one that
+// was asked before, or something else has answered.
+func (b *Bundles) known(s selection) bool {
+	last, ok := b.bundles.last(s)
+	return ok && !last.Absent
 }
 
 // request returns the texts of the selected objects, by the newest version of the API that the
@@ -205,9 +214,7 @@ func unserved(err error) bool {
 		return false
 	}
 	details := status.Status().Details
-	return details == nil || details.Name == "" || slices.ContainsFunc(details.Causes, func(c metav1.StatusCause) bool {
-		return c.Type == metav1.CauseTypeUnexpectedServerResponse // not an answer of an API, but classified by the client
-	})
+	return details == nil || details.Name == "" || answers.Page(err)
 }
 
 // anchors joins PEM texts: each certificate once, sorted, with nothing between them.

@@ -182,6 +182,44 @@ func TestBundlesOutliveOutages(t *testing.T) {
 	})
 }
 
+// KK7: a server without trust bundles means absence only for what it never had: a bundle that was read stays, whether a
+// proxy answers with a page or an API server without the resource.
+func TestBundleOutlivesAServerWithoutBundles(t *testing.T) {
+	one := &v1.ClusterTrustBundleProjection{Name: ptr.To("one")}
+	for name, asAPI := range map[string]bool{"an API server": true, "a page": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				dir, api := t.TempDir(), fake.NewClientset(trustBundle("one", "", "", anchor("a")))
+				c, cut := boot(t, dir)
+				b, err := tokens.NewBundles(tokens.Options{Client: api, Cache: c})
+				if err != nil {
+					t.Fatal(err)
+				}
+				want := func() {
+					t.Helper()
+					for range 10 {
+						if got, err := b.TrustBundle(t.Context(), nil, one); err != nil || string(got) != anchor("a") {
+							t.Errorf("KK7: %q, err %v", got, err)
+						}
+						pass(10 * time.Minute)
+					}
+				}
+				want()
+				unknown("v1", api, asAPI)
+				unknown("v1beta1", api, asAPI)
+				want()
+				cut()
+				c, cut = boot(t, dir)
+				defer cut()
+				if b, err = tokens.NewBundles(tokens.Options{Client: api, Cache: c}); err != nil {
+					t.Fatal(err)
+				}
+				want()
+			})
+		})
+	}
+}
+
 func TestBundlesNeedAClient(t *testing.T) {
 	if _, err := tokens.NewBundles(tokens.Options{}); err == nil {
 		t.Error("no error")

@@ -11,11 +11,11 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/timing"
+	"github.com/podwright/podwright/kube/internal/answers"
 	"github.com/podwright/podwright/kube/offline"
 	"github.com/podwright/podwright/runtime/pods"
 )
@@ -133,7 +133,7 @@ func (c *Certificates) ask(ctx context.Context, pod *v1.Pod, p *v1.PodCertificat
 			c.finish(k)
 			return found, nil
 		case !errors.Is(err, ErrWaitingForSigner):
-			if errors.Is(err, errRefusedBySigner) || apierrors.IsNotFound(err) {
+			if errors.Is(err, errRefusedBySigner) || answers.NotFound(err) {
 				c.finish(k) // the next request has a new key
 			}
 			return answer[pods.PodCertificate]{}, err
@@ -211,10 +211,7 @@ func (c *Certificates) look(ctx context.Context, pod *v1.Pod, r *pendingRequest)
 		return answer[pods.PodCertificate]{}, errors.New("its signer did not say until when it is good")
 	}
 	now := c.options.Clock.Now()
-	due := now.Add(status.notAfter.Sub(now) / 5 * 4)
-	if status.beginRefreshAt != nil {
-		due = status.beginRefreshAt.Time
-	}
+	due := renewAt(now, status.beginRefreshAt, status.notAfter.Time)
 	return answer[pods.PodCertificate]{value: pods.PodCertificate{Key: text, Chain: chain}, due: due, expires: status.notAfter.Time}, nil
 }
 

@@ -270,6 +270,23 @@ func TestCertificateIsRenewed(t *testing.T) {
 	})
 }
 
+// KK8: a certificate whose time of renewal has passed when it comes is not requested again with each use.
+func TestCertificateDueOnArrivalIsUsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSigner(t)
+		s.behind = 45 * time.Minute
+		c := newCertificates(t, s)
+		for began := time.Now(); time.Since(began) < 10*time.Minute; pass(time.Second) {
+			if got, err := c.PodCertificate(t.Context(), certified(), wanted()); err != nil || good(got) != nil {
+				t.Fatalf("KK8: %v, %v", err, good(got))
+			}
+		}
+		if n := s.made(); n != 1 {
+			t.Errorf("KK8: %d requests in 10 min", n)
+		}
+	})
+}
+
 // KK8: what cannot be asked for is told, with what is missing.
 func TestCertificateThatCannotBeAskedFor(t *testing.T) {
 	s := newSigner(t)

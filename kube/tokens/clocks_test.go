@@ -6,29 +6,15 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-	"unsafe"
 
 	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/kube/internal/elapsed/elapsedtest"
 )
-
-// suspended is a clock whose machine was suspended: its wall clock went on, its monotonic one did not.
-type suspended struct {
-	clock.RealClock
-	slept time.Duration
-}
-
-// Now returns a time with both clocks, as time.Now does. Package time cannot make one whose clocks
-// differ, so the monotonic reading, the second word, is set back here.
-func (s *suspended) Now() time.Time {
-	now := time.Now().Add(s.slept)
-	words := (*[2]int64)(unsafe.Pointer(&now))
-	words[1] -= int64(s.slept)
-	return now
-}
 
 // KK2: a machine that wakes up replaces what became due while it slept.
 func TestDueWhileSuspended(t *testing.T) {
-	c := &suspended{}
+	c := &elapsedtest.Clock{}
 	k := newKeeper(Options{Clock: c}, shelf[string, int]{})
 	asked := 0
 	get := func() int {
@@ -43,20 +29,42 @@ func TestDueWhileSuspended(t *testing.T) {
 		return got
 	}
 	get()
-	before := c.Now()
-	c.slept = 47 * time.Minute
-	if c.Now().Sub(before) > time.Minute || c.Now().Round(0).Sub(before.Round(0)) < 47*time.Minute {
-		t.Fatal("the test's clock does not do what it should")
-	}
+	c.Slept = 47 * time.Minute
 	if got := get(); got != 1 {
 		t.Errorf("KK2: replaced early, %d", got)
 	}
-	c.slept = 49 * time.Minute
+	c.Slept = 49 * time.Minute
 	if got := get(); got != 2 {
 		t.Errorf("KK2: not replaced after 49 min, most of them asleep")
 	}
 	if got := get(); got != 2 {
 		t.Errorf("KK2: replaced again at once, %d", got)
+	}
+}
+
+// KK2: what expired while the machine was suspended is no answer, although its monotonic clock says that it is valid.
+func TestExpiredWhileSuspended(t *testing.T) {
+	c := &elapsedtest.Clock{}
+	k, away := newKeeper(Options{Clock: c}, shelf[string, int]{}), false
+	get := func() (int, error) {
+		return k.get(t.Context(), "k", question[int]{ask: func(context.Context) (answer[int], error) {
+			if away {
+				return answer[int]{}, errors.New("connection refused")
+			}
+			now := c.Now()
+			return answer[int]{value: 1, due: now.Add(48 * time.Minute), expires: now.Add(time.Hour)}, nil
+		}})
+	}
+	if got, err := get(); got != 1 || err != nil {
+		t.Fatal(got, err)
+	}
+	c.Slept, away = 50*time.Minute, true
+	if got, err := get(); got != 1 || err != nil {
+		t.Errorf("KK2: %d, err %v after 50 min of an hour", got, err)
+	}
+	c.Slept = 10 * time.Hour
+	if got, err := get(); err == nil {
+		t.Errorf("KK2: %d, which expired 9 h ago", got)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/internal/timing"
+	"github.com/podwright/podwright/kube/internal/elapsed"
 	"github.com/podwright/podwright/kube/internal/spread"
 )
 
@@ -19,6 +20,8 @@ const (
 	patience = 5 * time.Second
 	// unused is how long an answer is kept that no pod asks for: running pods ask every minute.
 	unused = time.Hour
+	// rest is how long an answer is used that is due when it comes, for example because the API server was slow.
+	rest = 10 * time.Second
 )
 
 // keeper keeps answers of the API server until they are due to be replaced or, if that fails, for as
@@ -59,11 +62,8 @@ type answer[V any] struct {
 	due, expires time.Time
 }
 
-// isDue reports whether an answer is to be replaced. The wall clock counts too: the monotonic one,
-// which Go compares otherwise, stops while the machine is suspended.
-func (a answer[V]) isDue(now time.Time) bool {
-	return !now.Before(a.due) || !now.Round(0).Before(a.due.Round(0))
-}
+// isDue reports whether an answer is to be replaced.
+func (a answer[V]) isDue(now time.Time) bool { return elapsed.Reached(a.due, now) }
 
 // question says how to ask for an answer.
 type question[V any] struct {
@@ -111,7 +111,12 @@ func (k *keeper[K, V]) get(ctx context.Context, key K, q question[V]) (V, error)
 	if value, usable, err = k.have(e); !errors.Is(err, errDue) {
 		return value, err // another caller has got it
 	}
-	k.replace(ctx, key, e, q, usable)
+	if err := k.replace(ctx, key, e, q, usable); err != nil {
+		if usable {
+			return value, nil
+		}
+		return value, err
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.usable(e, k.clock.Now()) {
@@ -170,28 +175,38 @@ func (k *keeper[K, V]) usable(e *kept[V], now time.Time) bool {
 }
 
 func (e *kept[V]) isGood(now time.Time) bool {
-	return e.good && (e.answer.expires.IsZero() || now.Before(e.answer.expires))
+	return e.good && (e.answer.expires.IsZero() || !elapsed.Reached(e.answer.expires, now))
 }
 
-// replace requests an answer and records it. The caller holds the entry's turn.
-func (k *keeper[K, V]) replace(ctx context.Context, key K, e *kept[V], q question[V], usable bool) {
+// replace requests an answer and records it. The caller holds the entry's turn. An error means that the
+// caller gave up, which tells other callers nothing about the API server, so nothing is recorded.
+func (k *keeper[K, V]) replace(caller context.Context, key K, e *kept[V], q question[V], usable bool) error {
+	ctx := caller
 	if usable {
 		limited, cancel := timing.WithTimeout(ctx, k.clock, k.patience(e))
 		defer cancel()
 		ctx = limited
 	}
 	next, err := q.ask(ctx)
+	if err != nil && caller.Err() != nil {
+		return err
+	}
 	now := k.clock.Now()
-	if err == nil && !next.expires.IsZero() && !now.Before(next.expires) {
+	if err == nil && !next.expires.IsZero() && elapsed.Reached(next.expires, now) {
 		err = errIssuedExpired
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if err == nil {
+		if next.isDue(now) {
+			next.due = now.Add(rest)
+		}
 		e.answer, e.good, e.early, e.err, e.pause, e.again = next, true, false, nil, 0, time.Time{}
 		k.away = time.Time{}
-		k.shelf.put(key, next)
-		return
+		if k.entries[key] == e { // otherwise it was dropped meanwhile, also from the shelf
+			k.shelf.put(key, next)
+		}
+		return nil
 	}
 	e.err, e.pause = err, pauseAfter(err, e.pause)
 	e.again = now.Add(spread.Out(e.pause, fmt.Sprint(key), now))
@@ -203,6 +218,18 @@ func (k *keeper[K, V]) replace(ctx context.Context, key K, e *kept[V], q questio
 		e.answer, e.good = answer[V]{}, false
 		k.shelf.remove(key)
 	}
+	return nil
+}
+
+// last returns the last answer, valid or not.
+func (k *keeper[K, V]) last(key K) (value V, ok bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	e := k.entries[key]
+	if e == nil || !e.good {
+		return value, false
+	}
+	return e.answer.value, true
 }
 
 // patience is how long a request may take while there is an answer to return.

@@ -5,9 +5,11 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podwright/podwright/internal/backoff"
 	"github.com/podwright/podwright/internal/timing"
+	"github.com/podwright/podwright/kube/internal/answers"
 )
 
 const (
@@ -15,6 +17,8 @@ const (
 	defaultLife = time.Hour
 	// oldest is the age at which a token is replaced, however long it is valid (KK2).
 	oldest = 24 * time.Hour
+	// leastLife is how long a certificate is used at least before it is replaced, if it is valid that long.
+	leastLife = time.Minute
 	// mostJitter bounds how much earlier than due a replacement is requested.
 	mostJitter = 10 * time.Second
 )
@@ -25,6 +29,16 @@ const (
 func dueAt(came time.Time, life time.Duration, chance float64) time.Time {
 	age := min(life/5*4, oldest)
 	return came.Add(age - time.Duration(chance*float64(min(mostJitter, age/10))))
+}
+
+// renewAt is when a certificate that came now is to be replaced: when its signer said, otherwise at
+// 80 % of its remaining life. A time that has passed on arrival, as by a clock that is ahead, counts as
+// none: each use of the certificate would make another request.
+func renewAt(now time.Time, said *metav1.Time, end time.Time) time.Time {
+	if said != nil && said.After(now) {
+		return said.Time
+	}
+	return now.Add(max(end.Sub(now)/5*4, leastLife))
 }
 
 // Pauses after a failed request. A refused one is not repeated soon (KK3), because usually only an
@@ -52,7 +66,7 @@ func pauseAfter(err error, previous time.Duration) time.Duration {
 // refused reports whether the API server has decided, so that asking again soon changes nothing.
 func refused(err error) bool {
 	return errors.Is(err, errRefusedBySigner) || apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) ||
-		apierrors.IsBadRequest(err) || apierrors.IsNotFound(err) || apierrors.IsConflict(err)
+		apierrors.IsBadRequest(err) || answers.NotFound(err) || apierrors.IsConflict(err)
 }
 
 // answered reports whether an error is an answer of the API server.

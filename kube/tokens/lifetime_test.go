@@ -6,6 +6,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -31,6 +32,28 @@ func TestTokenIsDueBeforeItEnds(t *testing.T) {
 	}
 }
 
+// KK8: a certificate is due when its signer said, otherwise at 80 % of its life; what would be due on arrival is used
+// for 80 % of what is left, a minute at least.
+func TestCertificateIsNotDueOnArrival(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for name, tc := range map[string]struct {
+		said      *metav1.Time
+		end, want time.Duration
+	}{
+		"not said":      {nil, time.Hour, 48 * time.Minute},
+		"said":          {&metav1.Time{Time: now.Add(20 * time.Minute)}, time.Hour, 20 * time.Minute},
+		"now":           {&metav1.Time{Time: now}, time.Hour, 48 * time.Minute},
+		"before":        {&metav1.Time{Time: now.Add(-time.Hour)}, 20 * time.Minute, 16 * time.Minute},
+		"almost over":   {&metav1.Time{Time: now.Add(-time.Hour)}, 10 * time.Second, time.Minute},
+		"over":          {nil, -time.Hour, time.Minute},
+		"said, not set": {&metav1.Time{}, time.Hour, 48 * time.Minute},
+	} {
+		if got := renewAt(now, tc.said, now.Add(tc.end)).Sub(now); got != tc.want {
+			t.Errorf("KK8: %s: due after %v, want %v", name, got, tc.want)
+		}
+	}
+}
+
 // KK3: pauses grow to 30 s, and to 5 min after a refusal; the server's own wish counts up to that.
 func TestPausesAfterFailures(t *testing.T) {
 	accounts := schema.GroupResource{Resource: "serviceaccounts"}
@@ -45,6 +68,7 @@ func TestPausesAfterFailures(t *testing.T) {
 		"unauthorised": {apierrors.NewUnauthorized("expired"), time.Second, 5 * time.Minute},
 		"forbidden":    {apierrors.NewForbidden(accounts, "a", errors.New("no")), time.Second, 5 * time.Minute},
 		"no account":   {apierrors.NewNotFound(accounts, "a"), time.Second, 5 * time.Minute},
+		"a page":       {apierrors.NewGenericServerResponse(404, "post", accounts, "a", "404 page not found", 0, true), time.Second, 30 * time.Second},
 		"another life": {apierrors.NewConflict(accounts, "a", errors.New("UID")), time.Second, 5 * time.Minute},
 	} {
 		pause := pauseAfter(tc.err, 0)

@@ -58,9 +58,12 @@ func refusal(code int) error {
 	resource := schema.GroupResource{Resource: "pods"}
 	return map[int]error{
 		401: apierrors.NewUnauthorized("no"), 403: apierrors.NewForbidden(resource, "web", errors.New("no")),
-		404: apierrors.NewNotFound(resource, "web"), 500: apierrors.NewInternalError(errors.New("no")),
+		404: apierrors.NewNotFound(resource, "web"), aPage: pageOf("pods", "web"), 500: apierrors.NewInternalError(errors.New("no")),
 	}[code]
 }
+
+// aPage stands for the code of a 404 page.
+const aPage = -404
 
 var errAway = errors.New("connection refused")
 
@@ -130,7 +133,7 @@ func TestDecisionsCountForEarlyTokens(t *testing.T) {
 		young, old    string
 		keptAfterward bool
 	}{
-		{401, "secret1", "secret1", true}, {403, "secret1", "", true}, {404, "", "", false}, {500, "secret1", "secret1", true},
+		{401, "secret1", "secret1", true}, {403, "secret1", "", true}, {404, "", "", false}, {aPage, "secret1", "secret1", true}, {500, "secret1", "secret1", true},
 	} {
 		t.Run(fmt.Sprint(tc.code), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

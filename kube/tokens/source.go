@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/timing"
+	"github.com/podwright/podwright/kube/internal/answers"
 	"github.com/podwright/podwright/kube/offline"
 	"github.com/podwright/podwright/runtime/pods"
 )
@@ -139,4 +140,4 @@ func lags(pod *v1.Pod, err error, now time.Time) bool {
 
 // gone reports whether the API server says that the life of the pod, or of its service account, is
 // over: then an older token is void too.
-func gone(err error) bool { return apierrors.IsConflict(err) || apierrors.IsNotFound(err) }
+func gone(err error) bool { return apierrors.IsConflict(err) || answers.NotFound(err) }

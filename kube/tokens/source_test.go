@@ -301,6 +301,38 @@ func TestTokenOfAnotherLifeIsDropped(t *testing.T) {
 	})
 }
 
+// pageOf is what a client makes of a 404 page of something in front of the API server.
+func pageOf(resource, name string) error {
+	return apierrors.NewGenericServerResponse(404, "get", schema.GroupResource{Resource: resource}, name, "404 page not found", 0, true)
+}
+
+// KK4: a 404 page does not say that the pod or its service account is gone: the token stays while it is valid.
+func TestPageDropsNoToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := newIssuer()
+		s := newSource(t, i)
+		pod, p := podOf("u1", "robot"), projection("", 3600)
+		if _, err := s.Token(t.Context(), pod, p); err != nil {
+			t.Fatal(err)
+		}
+		i.set(pageOf("serviceaccounts", "robot"))
+		pass(48 * time.Minute)
+		for range 11 {
+			if got, err := s.Token(t.Context(), pod, p); err != nil || got != "secret1" {
+				t.Errorf("KK4: %q, err %v", got, err)
+			}
+			pass(time.Minute)
+		}
+		if n := len(i.seen()); n < 5 {
+			t.Errorf("KK3: %d requests", n)
+		}
+		pass(time.Minute)
+		if got, err := s.Token(t.Context(), pod, p); err == nil {
+			t.Errorf("KK4: %q after its end", got)
+		}
+	})
+}
+
 // KK2: the life that the API server grants counts, not the one asked for.
 func TestGrantedLifeCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -1,0 +1,64 @@
+package answers_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"go.uber.org/goleak"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/podwright/podwright/kube/internal/answers"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// over is a client's error after an answer.
+func over(t *testing.T, code int, contentType, body string) error {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", contentType)
+		w.WriteHeader(code)
+		fmt.Fprint(w, body)
+	}))
+	defer server.Close()
+	client, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = client.CoreV1().Pods("shop").Get(t.Context(), "web", metav1.GetOptions{})
+	return err
+}
+
+// TestAbsenceIsSaidByTheAPI: a 404 counts if it is an object of the API, whoever wraps it.
+func TestAbsenceIsSaidByTheAPI(t *testing.T) {
+	const said = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","details":{"name":"web","kind":"pods"},"code":404}`
+	for name, c := range map[string]struct {
+		err            error
+		notFound, page bool
+	}{
+		"the API server":    {over(t, 404, "application/json", said), true, false},
+		"wrapped":           {fmt.Errorf("read: %w", apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, "web")), true, false},
+		"a page":            {over(t, 404, "text/plain; charset=utf-8", "404 page not found\n"), false, true},
+		"a page of a proxy": {fmt.Errorf("read: %w", over(t, 404, "text/html", "<html>Not Found</html>")), false, true},
+		"an empty answer":   {over(t, 404, "application/json", ""), false, true},
+		"another object":    {over(t, 404, "application/json", `{"error":"no route"}`), false, true},
+		"a bad gateway":     {over(t, 502, "text/html", "<html>Bad Gateway</html>"), false, true},
+		"another refusal":   {apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "web", nil), false, false},
+		"no answer":         {errors.New("connection refused"), false, false},
+		"no error":          {nil, false, false},
+	} {
+		if got := answers.NotFound(c.err); got != c.notFound {
+			t.Errorf("%s: not found is %t: %v", name, got, c.err)
+		}
+		if got := answers.Page(c.err); got != c.page {
+			t.Errorf("%s: page is %t: %v", name, got, c.err)
+		}
+	}
+}

@@ -1,0 +1,2 @@
+// Package elapsedtest has the clock of a machine that was suspended.
+package elapsedtest

@@ -1,0 +1,105 @@
+package tokens
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/kube/offline"
+)
+
+// slow is what an API server answers after 2 s.
+func slow(value int) question[int] {
+	return question[int]{ask: func(ctx context.Context) (answer[int], error) {
+		select {
+		case <-ctx.Done():
+			return answer[int]{}, ctx.Err()
+		case <-time.After(2 * time.Second):
+			return answer[int]{value: value, due: time.Now().Add(time.Hour)}, nil
+		}
+	}}
+}
+
+// KK3: a caller that gives up, as for a pod that was deleted, is no failure of the API server: it begins no pause,
+// and its end is no other caller's reason.
+func TestCallerThatGivesUpIsNoFailure(t *testing.T) {
+	for name, has := range map[string]bool{"without an answer": false, "with one that is due": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cache, err := offline.Open(offline.Options{Dir: t.TempDir()})
+				if err != nil {
+					t.Fatal(err)
+				}
+				k := newKeeper(Options{Clock: clock.RealClock{}, Cache: cache}, shelf[string, int]{entry: func(name string) offline.Entry { return offline.Entry{Kind: offline.Token, Name: name} }})
+				if has {
+					if got, err := k.get(t.Context(), "shared", slow(1)); got != 1 || err != nil {
+						t.Fatal(got, err)
+					}
+					<-time.After(2 * time.Hour)
+				}
+				for range 6 {
+					ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+					got, err := k.get(ctx, "shared", slow(2))
+					cancel()
+					if has && (got != 1 || err != nil) || !has && !errors.Is(err, context.DeadlineExceeded) {
+						t.Errorf("KK3: the caller that gave up has %d, err %v", got, err)
+					}
+				}
+				began := time.Now()
+				if got, err := k.get(t.Context(), "shared", slow(3)); got != 3 || err != nil || time.Since(began) != 2*time.Second {
+					t.Errorf("KK3: the next caller has %d, err %v after %v", got, err, time.Since(began))
+				}
+			})
+		})
+	}
+}
+
+// KK9: what is due when it comes, because the API server was slow, is not requested again with each use.
+func TestSlowAnswerIsUsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k, asked := newKeeper(Options{Clock: clock.RealClock{}}, shelf[string, int]{}), 0
+		q := question[int]{ask: func(context.Context) (answer[int], error) {
+			asked++
+			began := time.Now()
+			<-time.After(4 * time.Second)
+			return answer[int]{value: asked, due: began.Add(3 * time.Second), expires: began.Add(time.Hour)}, nil
+		}}
+		for began := time.Now(); time.Since(began) < time.Minute; {
+			if _, err := k.get(t.Context(), "k", q); err != nil {
+				t.Error(err)
+			}
+			<-time.After(100 * time.Millisecond)
+		}
+		if asked > 6 {
+			t.Errorf("KK9: %d requests in a minute", asked)
+		}
+	})
+}
+
+// KK4, KK10: what comes after its pod is forgotten is kept neither in memory nor on disk.
+func TestAnswerAfterForgetIsNotKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cache, err := offline.Open(offline.Options{Dir: t.TempDir()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := newKeeper(Options{Clock: clock.RealClock{}, Cache: cache}, shelf[string, int]{entry: func(name string) offline.Entry { return offline.Entry{Kind: offline.Token, Name: name} }})
+		done := make(chan error)
+		go func() {
+			_, err := k.get(t.Context(), "gone", slow(1))
+			done <- err
+		}()
+		<-time.After(time.Second)
+		k.drop(func(key string) bool { return key == "gone" })
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if kept := cache.Entries(offline.Token); len(kept) != 0 || len(k.entries) != 0 {
+			t.Errorf("KK10: kept are %v, and %d in memory", kept, len(k.entries))
+		}
+	})
+}
