@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -90,12 +91,18 @@ func describe(kind, namespace, name string, err error) error {
 	return fmt.Errorf("%s %s/%s: %w", kind, namespace, name, err)
 }
 
-// IsNotFound reports whether err says that an object does not exist: as an error
-// of package runtime or of a Kubernetes client.
+// IsNotFound reports whether err says that an object does not exist: as an error of package runtime
+// or of a Kubernetes client. Such a client also makes it of a 404 page, which no API server wrote.
 func IsNotFound(err error) bool {
 	if cri.IsNotFound(err) {
 		return true
 	}
 	var answer interface{ Status() metav1.Status }
-	return errors.As(err, &answer) && answer.Status().Reason == metav1.StatusReasonNotFound
+	if !errors.As(err, &answer) || answer.Status().Reason != metav1.StatusReasonNotFound {
+		return false
+	}
+	details := answer.Status().Details
+	return details == nil || !slices.ContainsFunc(details.Causes, func(c metav1.StatusCause) bool {
+		return c.Type == metav1.CauseTypeUnexpectedServerResponse
+	})
 }

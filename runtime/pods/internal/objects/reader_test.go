@@ -3,6 +3,7 @@ package objects_test
 import (
 	"context"
 	"errors"
+	"net/http"
 	"fmt"
 	"strings"
 	"testing"
@@ -68,6 +69,10 @@ func TestNotFound(t *testing.T) {
 		if _, err := objects.NewReader(s, "ns").Secret(t.Context(), "a"); !objects.IsNotFound(err) || !strings.Contains(err.Error(), "secret ns/a") {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+	page := apierrors.NewGenericServerResponse(http.StatusNotFound, "get", schema.GroupResource{Resource: "secrets"}, "a", "404 page not found", 0, true)
+	if objects.IsNotFound(page) {
+		t.Error("the page of a load balancer counts as the API server's word")
 	}
 	if objects.IsNotFound(nil) || objects.IsNotFound(apierrors.NewForbidden(schema.GroupResource{}, "a", nil)) {
 		t.Error("not every error means that the object does not exist")
