@@ -76,14 +76,29 @@ func (c *checkpoints) make(ctx context.Context, pod *v1.Pod, container string, t
 	if file, err = c.free(pod, container); err != nil {
 		return "", err
 	}
-	err = c.runtime.CheckpointContainer(ctx, &runtimeapi.CheckpointContainerRequest{ContainerId: id, Location: file, Timeout: timeout})
-	if err == nil {
-		err = os.Chmod(file, 0o600)
-	}
-	if err != nil {
-		return "", errors.Join(err, os.RemoveAll(file))
+	if err := c.write(ctx, id, file, timeout); err != nil {
+		return "", err
 	}
 	return file, nil
+}
+
+// write has the runtime write to a folder that is there for this call only, and moves the finished file to its place.
+// A runtime whose call was cut off may still write: it then finds no folder, so no file is left.
+func (c *checkpoints) write(ctx context.Context, id, file string, timeout int64) (err error) {
+	folder, err := os.MkdirTemp(c.dir, ".unfinished-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	draft := filepath.Join(folder, filepath.Base(file))
+	err = c.runtime.CheckpointContainer(ctx, &runtimeapi.CheckpointContainerRequest{ContainerId: id, Location: draft, Timeout: timeout})
+	if err == nil {
+		err = os.Chmod(draft, 0o600)
+	}
+	if err == nil {
+		err = os.Rename(draft, file)
+	}
+	return err
 }
 
 // free returns the name of the next file, the same as the kubelet's. Two in the same second differ
@@ -92,8 +107,11 @@ func (c *checkpoints) free(pod *v1.Pod, container string) (file string, err erro
 	now := c.now()
 	for _, layout := range []string{time.RFC3339, time.RFC3339Nano} {
 		file = filepath.Join(c.dir, fmt.Sprintf("checkpoint-%s_%s-%s-%s.tar", pod.Name, pod.Namespace, container, now.Format(layout)))
-		if _, err := os.Lstat(file); errors.Is(err, os.ErrNotExist) {
+		switch _, err := os.Lstat(file); {
+		case errors.Is(err, os.ErrNotExist):
 			return file, nil
+		case err != nil: // such as a name that is too long
+			return "", err
 		}
 	}
 	return "", fmt.Errorf("%s exists already", file)

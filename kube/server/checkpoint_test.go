@@ -154,6 +154,54 @@ func TestCheckpointEndsWithItsClient(t *testing.T) {
 	}
 }
 
+// KH10: a runtime that goes on writing after its call was cut off leaves no file either.
+func TestCheckpointWrittenTooLate(t *testing.T) {
+	dir := t.TempDir()
+	began := make(chan *runtimeapi.CheckpointContainerRequest, 1)
+	rt := &checkpointer{make: func(ctx context.Context, q *runtimeapi.CheckpointContainerRequest) error {
+		began <- q
+		<-ctx.Done()
+		return ctx.Err()
+	}}
+	r := newRig(t, rt, func(o *Options) { o.CheckpointDir = dir })
+	ctx, leave := context.WithCancel(t.Context())
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, r.address+"/checkpoint/default/web/app", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer good")
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if response, err := r.client().Do(request); err == nil {
+			_ = response.Body.Close()
+		}
+	}()
+	q := <-began
+	leave()
+	<-ended
+	if err := r.stop(); err != nil {
+		t.Error(err)
+	}
+	if err := archive(t.Context(), q); err == nil {
+		t.Errorf("the runtime could write %s", q.GetLocation())
+	}
+	if left, err := os.ReadDir(dir); len(left) > 0 || err != nil {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+// KH10: a name that is too long for a file is said to be so.
+func TestCheckpointOfALongName(t *testing.T) {
+	r := newRig(t, &checkpointer{make: archive}, func(o *Options) { o.CheckpointDir = t.TempDir() })
+	r.engine.pod = web.DeepCopy()
+	r.engine.pod.Name = strings.Repeat("a", 253)
+	code, body := r.do(r.client(), http.MethodPost, "/checkpoint/default/"+r.engine.pod.Name+"/app", "good")
+	if code != http.StatusInternalServerError || !strings.Contains(body, "file name too long") || strings.Contains(body, "exists already") {
+		t.Errorf("%d %s", code, body)
+	}
+}
+
 // KH7: /configz has the settings in the kubelet's shape, for those who may see nodes/configz or nodes/proxy.
 func TestConfigz(t *testing.T) {
 	r := newRig(t, nil, func(o *Options) {

@@ -14,8 +14,6 @@ import (
 	"k8s.io/cri-streaming/pkg/streaming/portforward"
 	"k8s.io/streaming/pkg/httpstream"
 	"k8s.io/streaming/pkg/httpstream/spdy"
-
-	"github.com/podwright/podwright/runtime/cri"
 )
 
 // maxPending bounds the connections of which a client has opened only one of the two streams.
@@ -27,9 +25,8 @@ var errLeft = errors.New("the client has gone")
 // forwarder connects the streams of one client to ports.
 type forwarder struct {
 	ctx     context.Context
-	ports   cri.DirectForwarder
 	pod     *v1.Pod
-	sandbox string
+	forward func(ctx context.Context, port int32, conn io.ReadWriter) error
 	opened  chan struct{}         // closed once conn is set
 	conn    httpstream.Connection // over SPDY
 
@@ -45,10 +42,8 @@ type incoming struct {
 	answered <-chan struct{}
 }
 
-func newForwarder(ctx context.Context, ports cri.DirectForwarder, pod *v1.Pod, sandbox string) *forwarder {
-	return &forwarder{
-		ctx: ctx, ports: ports, pod: pod, sandbox: sandbox, opened: make(chan struct{}), pending: map[string]map[string]incoming{},
-	}
+func newForwarder(ctx context.Context, pod *v1.Pod, forward func(ctx context.Context, port int32, conn io.ReadWriter) error) *forwarder {
+	return &forwarder{ctx: ctx, pod: pod, forward: forward, opened: make(chan struct{}), pending: map[string]map[string]incoming{}}
 }
 
 // PortForward implements portforward.PortForwarder, whose context belongs to no client.
@@ -61,7 +56,7 @@ func (f *forwarder) PortForward(_ context.Context, _, _ string, port int32, stre
 	f.work.Add(1)
 	f.mu.Unlock()
 	defer f.work.Done()
-	return f.ports.ForwardPort(f.ctx, f.sandbox, port, stream)
+	return f.forward(f.ctx, port, stream)
 }
 
 // leave admits no more connections and waits for the existing ones.
@@ -134,7 +129,7 @@ func (f *forwarder) connect(data, failure incoming, port int32) {
 			return
 		}
 	}
-	err := f.ports.ForwardPort(f.ctx, f.sandbox, port, data)
+	err := f.forward(f.ctx, port, data)
 	if f.ctx.Err() != nil {
 		return
 	}

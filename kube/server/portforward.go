@@ -1,9 +1,12 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -38,12 +41,13 @@ func (s *streams) portForward(w http.ResponseWriter, r *http.Request) {
 		fail(w, err)
 		return
 	}
+	sandbox := newest(sandboxes).GetId()
 	if s.urls == nil {
-		s.forward(w, r, pod, sandboxes[0].GetId())
+		s.forward(w, r, pod, sandbox)
 		return
 	}
 	url, err := s.at(r.Context(), func(ctx context.Context) (string, error) {
-		response, err := s.urls.PortForward(ctx, &runtimeapi.PortForwardRequest{PodSandboxId: sandboxes[0].GetId()})
+		response, err := s.urls.PortForward(ctx, &runtimeapi.PortForwardRequest{PodSandboxId: sandbox})
 		return response.GetUrl(), err
 	})
 	if err != nil {
@@ -51,6 +55,13 @@ func (s *streams) portForward(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.proxy(w, r, url)
+}
+
+// newest returns the newest sandbox of a pod.
+func newest(list []*runtimeapi.PodSandbox) *runtimeapi.PodSandbox {
+	return slices.MaxFunc(list, func(a, b *runtimeapi.PodSandbox) int {
+		return cmp.Or(cmp.Compare(a.GetMetadata().GetAttempt(), b.GetMetadata().GetAttempt()), cmp.Compare(a.GetCreatedAt(), b.GetCreatedAt()))
+	})
 }
 
 // forward serves the ports of a sandbox here, until the client has gone and all its connections have ended.
@@ -61,7 +72,9 @@ func (s *streams) forward(w http.ResponseWriter, r *http.Request, pod *v1.Pod, s
 		return
 	}
 	ctx, cancel := context.WithCancel(r.Context())
-	f := newForwarder(ctx, s.ports, pod, sandbox)
+	f := newForwarder(ctx, pod, func(ctx context.Context, port int32, conn io.ReadWriter) error {
+		return s.contain(func() error { return s.ports.ForwardPort(ctx, sandbox, port, conn) })
+	})
 	defer f.leave()
 	defer cancel()
 	if wsstream.IsWebSocketRequest(r) {

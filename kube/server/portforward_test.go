@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"sync"
@@ -18,6 +19,7 @@ import (
 	"github.com/gorilla/websocket"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport/spdy"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/runtime"
 )
@@ -59,6 +61,34 @@ func TestForwardRefused(t *testing.T) {
 	defer conn.Close()
 	if text, _ := io.ReadAll(conn); len(text) > 0 {
 		t.Errorf("it said %q", text)
+	}
+}
+
+// KH4: while a pod has two ready sandboxes, its ports are those of the newest, in whatever order the runtime lists them.
+func TestForwardToTheNewestSandbox(t *testing.T) {
+	sandbox := func(id string, attempt uint32, created int64) *runtimeapi.PodSandbox {
+		return &runtimeapi.PodSandbox{Id: id, Metadata: &runtimeapi.PodSandboxMetadata{Attempt: attempt}, CreatedAt: created}
+	}
+	for _, list := range [][]*runtimeapi.PodSandbox{
+		{sandbox("old", 0, 9), sandbox("s1", 1, 5)}, {sandbox("s1", 1, 5), sandbox("old", 0, 9)}, {sandbox("old", 0, 5), sandbox("s1", 0, 9)},
+	} {
+		here, there := &forwarding{direct: direct{sandboxes: list}}, &remote{direct: direct{sandboxes: list}, url: "http://192.0.2.1:1/token"}
+		if got := newRig(t, here).portError("/portForward/default/web?port=81"); !strings.Contains(got, "nothing listens there") {
+			t.Errorf("%v: %q", list, got)
+		}
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "/portForward/default/web", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Connection", "Upgrade")
+		request.Header.Set("Upgrade", "SPDY/3.1")
+		request.SetPathValue("namespace", "default")
+		request.SetPathValue("pod", "web")
+		w := httptest.NewRecorder()
+		(&streams{engine: &node{}, runtime: there, urls: there}).portForward(w, request)
+		if !strings.Contains(w.Body.String(), "192.0.2.1") { // the URL of s1, which is refused
+			t.Errorf("%v: %q", list, w.Body)
+		}
 	}
 }
 
@@ -156,6 +186,30 @@ func TestForwardEnds(t *testing.T) {
 				t.Errorf("%d connections are left", n)
 			}
 		})
+	}
+}
+
+// portError opens a port over a WebSocket and returns what is said of it in its channel for errors.
+func (r *rig) portError(path string) string {
+	r.Helper()
+	dialer := websocket.Dialer{
+		TLSClientConfig: r.client().Transport.(*http.Transport).TLSClientConfig, Subprotocols: []string{"v4.channel.k8s.io"},
+	}
+	conn, response, err := dialer.DialContext(r.Context(), strings.Replace(r.address, "https", "wss", 1)+path, http.Header{"Authorization": {"Bearer good"}})
+	if err != nil {
+		r.Fatal(err)
+	}
+	defer conn.Close()
+	_ = response.Body.Close()
+	for {
+		_, data, err := conn.ReadMessage()
+		if err != nil {
+			r.Error(err)
+			return ""
+		}
+		if len(data) > 3 && data[0] == 1 { // what is shorter is the port's number
+			return string(data[1:])
+		}
 	}
 }
 

@@ -7,13 +7,23 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"sync/atomic"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/proxy"
-	"k8s.io/client-go/rest"
 	clientstreams "k8s.io/client-go/tools/remotecommand"
+	clientspdy "k8s.io/client-go/transport/spdy"
+	"k8s.io/streaming/pkg/httpstream/spdy"
 
 	"github.com/podwright/podwright/runtime/cri"
+)
+
+const (
+	// answerTimeout is how long the runtime's stream server may take to begin its answer.
+	answerTimeout = 30 * time.Second
+	// pingPeriod is how often a stream of a WebSocket shows the stream server that it is in use.
+	pingPeriod = 5 * time.Second
 )
 
 // at asks the runtime for the URL of a stream, and checks that it is on this machine.
@@ -48,12 +58,15 @@ func (s *streams) proxy(w http.ResponseWriter, r *http.Request, to *url.URL) {
 	for _, name := range []string{"Authorization", "Cookie"} {
 		r.Header.Del(name)
 	}
-	transport := &http.Transport{Proxy: nil, DialContext: s.dialRuntime}
-	defer transport.CloseIdleConnections()
-	handler := proxy.NewUpgradeAwareHandler(to, transport, false, true, s)
+	handler := proxy.NewUpgradeAwareHandler(to, s.transport(), false, true, s)
 	handler.UseLocationHost = true
 	handler.RejectForwardingRedirects = true
 	handler.ServeHTTP(w, r)
+}
+
+// transport makes connections to a stream server, for one stream each.
+func (s *streams) transport() *http.Transport {
+	return &http.Transport{Proxy: nil, DialContext: s.dialRuntime}
 }
 
 // runtimeConn is a connection to a stream server. The handler closes a stream when either direction
@@ -62,17 +75,41 @@ func (s *streams) proxy(w http.ResponseWriter, r *http.Request, to *url.URL) {
 // reported; the other direction then ends the stream.
 type runtimeConn struct {
 	net.Conn
-	broken atomic.Bool
+	stop     func() bool // ends the watch over the stream's context
+	answered atomic.Bool
+	broken   atomic.Bool
 }
 
+// dialRuntime connects to a stream server. The connection ends with ctx, because those who read the
+// stream server's answer from it do not look at their context.
 func (s *streams) dialRuntime(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := s.dial(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
-	return &runtimeConn{Conn: conn}, nil
+	_ = conn.SetReadDeadline(s.clock.Now().Add(answerTimeout))
+	return &runtimeConn{Conn: conn, stop: context.AfterFunc(ctx, func() { _ = conn.Close() })}, nil
 }
 
+// Close implements [net.Conn].
+func (c *runtimeConn) Close() error {
+	c.stop()
+	return c.Conn.Close()
+}
+
+// Read implements [net.Conn]. A stream may be silent for as long as it likes once it was answered.
+func (c *runtimeConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	switch {
+	case n > 0 && c.answered.CompareAndSwap(false, true):
+		_ = c.SetReadDeadline(time.Time{})
+	case !c.answered.Load() && errors.Is(err, os.ErrDeadlineExceeded):
+		err = fmt.Errorf("the stream server of the container runtime gave no answer within %s: %w", answerTimeout, err)
+	}
+	return n, err
+}
+
+// Write implements [net.Conn].
 func (c *runtimeConn) Write(p []byte) (int, error) {
 	if c.broken.Load() {
 		return len(p), nil
@@ -91,10 +128,13 @@ func (s *streams) Error(w http.ResponseWriter, _ *http.Request, err error) {
 	http.Error(w, "the stream to the container runtime failed: "+err.Error(), http.StatusInternalServerError)
 }
 
-// dial connects a stream to the runtime's stream server.
-func dial(ctx context.Context, to *url.URL, ends cri.Streams) error {
-	config := &rest.Config{Host: to.Host, Proxy: func(*http.Request) (*url.URL, error) { return nil, nil }}
-	executor, err := clientstreams.NewSPDYExecutor(config, http.MethodPost, to)
+// connect connects a stream to the runtime's stream server.
+func (s *streams) connect(ctx context.Context, to *url.URL, ends cri.Streams) error {
+	trip, err := spdy.NewRoundTripperWithConfig(spdy.RoundTripperConfig{PingPeriod: pingPeriod, UpgradeTransport: s.transport()})
+	if err != nil {
+		return err
+	}
+	executor, err := clientstreams.NewSPDYExecutorForTransports(trip, clientspdy.NewUpgraderForStreaming(trip), http.MethodPost, to)
 	if err != nil {
 		return err
 	}

@@ -88,7 +88,8 @@ func (n *node) ContainerLog(ctx context.Context, uid types.UID, container string
 // direct is a runtime that serves streams itself.
 type direct struct {
 	cri.Reader
-	exec func(ctx context.Context, id string, cmd []string, s cri.Streams) error
+	sandboxes []*runtimeapi.PodSandbox // that are ready; nil: s1 alone
+	exec      func(ctx context.Context, id string, cmd []string, s cri.Streams) error
 }
 
 func (d *direct) ExecStream(ctx context.Context, id string, cmd []string, s cri.Streams) error {
@@ -100,6 +101,9 @@ func (d *direct) AttachStream(ctx context.Context, id string, s cri.Streams) err
 }
 
 func (d *direct) ListPodSandbox(context.Context, *runtimeapi.PodSandboxFilter) ([]*runtimeapi.PodSandbox, error) {
+	if d.sandboxes != nil {
+		return d.sandboxes, nil
+	}
 	return []*runtimeapi.PodSandbox{{Id: "s1"}}, nil
 }
 

@@ -414,6 +414,62 @@ func openForward(_ *testing.T, r *rig, c *caller) {
 	c.upgrade("POST", execPath, "SPDY/3.1")
 }
 
+// KH6, KH9: a stream server that takes a request and never answers holds a stream for a time only, and not beyond
+// its client and the server.
+func TestStreamServerThatDoesNotAnswer(t *testing.T) {
+	for way, ask := range map[string]func(c *caller){
+		"SPDY": func(c *caller) { c.ask("POST", execPath, "Connection: Upgrade\r\nUpgrade: SPDY/3.1\r\n") },
+		"port-forward": func(c *caller) {
+			c.ask("POST", "/portForward/default/web", "Connection: Upgrade\r\nUpgrade: SPDY/3.1\r\n")
+		},
+		"WebSocket": (*caller).askWebSocket,
+	} {
+		for _, who := range []string{"server", "client", "none"} {
+			t.Run(way+" "+who, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					r := newPipeRig(t, &direct{})
+					gone := make(chan struct{})
+					s := &r.server.streams
+					s.urls = &remote{url: "http://127.0.0.1:1/token"}
+					s.dial = func(context.Context, string, string) (net.Conn, error) {
+						near, far := net.Pipe()
+						go func() { defer close(gone); _, _ = io.Copy(io.Discard, far) }()
+						return near, nil
+					}
+					c := r.call(t)
+					ask(c)
+					said := make(chan string, 1)
+					go func() { answer, _ := io.ReadAll(c); said <- string(answer) }()
+					synctest.Wait()
+					switch who {
+					case "server":
+						if elapsed := took(func() { _ = r.stop() }); elapsed > closeGrace {
+							t.Errorf("the server ended after %s", elapsed)
+						}
+					case "client":
+						_ = c.raw.Close()
+						if elapsed := took(func() { <-gone }); elapsed > 2*heartbeatPeriod {
+							t.Errorf("it ended %s after its client", elapsed)
+						}
+					default:
+						if elapsed := took(func() { <-gone }); elapsed != answerTimeout {
+							t.Errorf("it ended after %s", elapsed)
+						}
+						synctest.Wait() // the answer is out
+						_ = r.stop()
+						if answer := <-said; !strings.Contains(answer, "gave no answer within 30s") {
+							t.Errorf("the client was told %q", answer)
+						}
+						return
+					}
+					<-gone
+					<-said
+				})
+			})
+		}
+	}
+}
+
 // KH9: a client that asks for a stream and opens none is cut off.
 func TestStreamsThatDoNotBegin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -3,9 +3,11 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"runtime/debug"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -48,6 +50,27 @@ func errNoStreams() error {
 	return &failure{http.StatusNotImplemented, "the container runtime serves no streams"}
 }
 
+// errGoexit says that a method of the runtime has ended its goroutine.
+var errGoexit = errors.New("the container runtime ended the stream's goroutine")
+
+// contain runs a method of the runtime on a goroutine of its own, so that a panic, or the end of that
+// goroutine, harms one stream only: on goroutines of the streams' packages it would end the program.
+func (s *streams) contain(f func() error) error {
+	ended := make(chan error, 1)
+	go func() {
+		err := errGoexit
+		defer func() {
+			if p := recover(); p != nil {
+				err = fmt.Errorf("the container runtime panicked: %v", p)
+				s.log.Error(err, "A stream failed", "stack", string(debug.Stack()))
+			}
+			ended <- err
+		}()
+		err = f()
+	}()
+	return <-ended
+}
+
 func (s *streams) exec(w http.ResponseWriter, r *http.Request) {
 	id, wants, err := s.asked(r)
 	cmd := r.URL.Query()["command"]
@@ -67,7 +90,9 @@ func (s *streams) exec(w http.ResponseWriter, r *http.Request) {
 			return response.GetUrl(), err
 		}
 	} else if s.direct != nil {
-		j.run = func(ctx context.Context, ends cri.Streams) error { return s.direct.ExecStream(ctx, id, cmd, ends) }
+		j.run = func(ctx context.Context, ends cri.Streams) error {
+			return s.contain(func() error { return s.direct.ExecStream(ctx, id, cmd, ends) })
+		}
 	}
 	s.serve(w, r, j)
 }
@@ -87,7 +112,9 @@ func (s *streams) attach(w http.ResponseWriter, r *http.Request) {
 			return response.GetUrl(), err
 		}
 	} else if s.direct != nil {
-		j.run = func(ctx context.Context, ends cri.Streams) error { return s.direct.AttachStream(ctx, id, ends) }
+		j.run = func(ctx context.Context, ends cri.Streams) error {
+			return s.contain(func() error { return s.direct.AttachStream(ctx, id, ends) })
+		}
 	}
 	s.serve(w, r, j)
 }
@@ -130,7 +157,7 @@ func (s *streams) serve(w http.ResponseWriter, r *http.Request, j job) {
 			s.proxy(w, r, url)
 			return
 		}
-		j.run = func(ctx context.Context, ends cri.Streams) error { return dial(ctx, url, ends) }
+		j.run = func(ctx context.Context, ends cri.Streams) error { return s.connect(ctx, url, ends) }
 	}
 	if websocket {
 		s.webSocket(w, r, j)
@@ -158,7 +185,7 @@ func (e executor) ExecInContainer(ctx context.Context, _, _, _ string, _ []strin
 		ends.Stderr = errOut
 	}
 	if resize != nil {
-		sizes := make(chan cri.TerminalSize)
+		sizes := make(chan cri.TerminalSize, 1)
 		ends.Resize = sizes
 		done := make(chan struct{})
 		defer func() { <-done }()
@@ -173,11 +200,7 @@ func (e executor) ExecInContainer(ctx context.Context, _, _, _ string, _ []strin
 					if !ok {
 						return
 					}
-					select {
-					case sizes <- cri.TerminalSize{Width: size.Width, Height: size.Height}:
-					case <-ctx.Done():
-						return
-					}
+					replace(sizes, cri.TerminalSize{Width: size.Width, Height: size.Height})
 				}
 			}
 		}()

@@ -6,13 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	goruntime "runtime"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/gorilla/websocket"
 	clientstreams "k8s.io/client-go/tools/remotecommand"
 	clientexec "k8s.io/client-go/util/exec"
 	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
@@ -142,18 +147,177 @@ func (t terminal) Next() *clientstreams.TerminalSize {
 // KH5: a terminal changes its size.
 func TestExecResize(t *testing.T) {
 	eachWay(t, "input=1&output=1&tty=1", []string{"sizes"}, func(t *testing.T, _ *rig, e clientstreams.Executor) {
-		sizes := make(terminal, 2)
+		sizes := make(terminal, 1)
 		sizes <- clientstreams.TerminalSize{Width: 80, Height: 25}
-		sizes <- clientstreams.TerminalSize{Width: 120, Height: 50}
 		in, out := io.Pipe()
 		defer out.Close()
 		defer close(sizes)
-		var stdout bytes.Buffer
-		err := e.StreamWithContext(t.Context(), clientstreams.StreamOptions{Stdin: in, Stdout: &stdout, Tty: true, TerminalSizeQueue: sizes})
-		if err != nil || stdout.String() != "80x25 tty=true\n120x50 tty=true\n" {
-			t.Errorf("%q, %v", stdout.String(), err)
+		// The second one would replace the first if that was not taken yet.
+		stdout := &screen{written: sync.OnceFunc(func() { sizes <- clientstreams.TerminalSize{Width: 120, Height: 50} })}
+		err := e.StreamWithContext(t.Context(), clientstreams.StreamOptions{Stdin: in, Stdout: stdout, Tty: true, TerminalSizeQueue: sizes})
+		if err != nil || string(stdout.text) != "80x25 tty=true\n120x50 tty=true\n" {
+			t.Errorf("%q, %v", stdout.text, err)
 		}
 	})
+}
+
+// screen keeps what is written, and calls written after each piece.
+type screen struct {
+	text    []byte
+	written func()
+}
+
+func (s *screen) Write(p []byte) (int, error) {
+	defer s.written()
+	s.text = append(s.text, p...)
+	return len(p), nil
+}
+
+// KH5: a command has its input and the end of it, whatever sizes its client sends, and whether it takes them or not. The
+// newest size arrives.
+func TestSizesDoNotHoldUpInput(t *testing.T) {
+	for name, tc := range map[string]struct {
+		tty   string
+		sizes []string
+		want  string
+	}{
+		"none is taken": {"&tty=1", []string{`{"Width":80,"Height":25}`, `{"Width":81,"Height":25}`, `{"Width":82,"Height":25}`}, "82x25"},
+		"too large":     {"&tty=1", []string{`{"Width":80,"Height":25}`, `{"Width":70000,"Height":25}`, `{"Width":82,"Height":25}`}, "82x25"},
+		"no size":       {"&tty=1", []string{`{"Width":82,"Height":25}`, `x`, `y`}, "82x25"},
+		"no terminal":   {"", []string{`{"Width":80,"Height":25}`, `x`, `y`}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, &direct{exec: func(_ context.Context, _ string, _ []string, s cri.Streams) error {
+				input, err := io.ReadAll(s.Stdin)
+				if err != nil || string(input) != "hi" {
+					return fmt.Errorf("the input is %q, %w", input, err)
+				}
+				for got := ""; got != tc.want; {
+					size := <-s.Resize
+					got = fmt.Sprintf("%dx%d", size.Width, size.Height)
+				}
+				_, err = fmt.Fprint(s.Stdout, "done")
+				return err
+			}})
+			conn := r.openedWebSocket("/exec/default/web/app?command=x&input=1&output=1" + tc.tty)
+			for _, size := range tc.sizes {
+				_ = conn.WriteMessage(websocket.BinaryMessage, append([]byte{resizeChannel}, size...))
+			}
+			_ = conn.WriteMessage(websocket.BinaryMessage, []byte("\x00hi"))
+			_ = conn.WriteMessage(websocket.BinaryMessage, []byte{255, stdinChannel})
+			if got := spoken(t, conn, stdoutChannel); got != "done" {
+				t.Errorf("%q", got)
+			}
+		})
+	}
+}
+
+// openedWebSocket opens one of the newest protocol, which must speak within 10 s.
+func (r *rig) openedWebSocket(path string) *websocket.Conn {
+	r.Helper()
+	dialer := websocket.Dialer{
+		TLSClientConfig: r.client().Transport.(*http.Transport).TLSClientConfig, Subprotocols: []string{remotecommand.StreamProtocolV5Name},
+	}
+	conn, response, err := dialer.DialContext(r.Context(), strings.Replace(r.address, "https", "wss", 1)+path, http.Header{"Authorization": {"Bearer good"}})
+	if err != nil {
+		r.Fatal(err)
+	}
+	_ = response.Body.Close()
+	r.Cleanup(func() { _ = conn.Close() })
+	_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+	return conn
+}
+
+// spoken returns the first message of a channel that is not empty.
+func spoken(t *testing.T, conn *websocket.Conn, channel byte) string {
+	t.Helper()
+	for {
+		_, data, err := conn.ReadMessage()
+		if err != nil {
+			t.Error(err)
+			return ""
+		}
+		if len(data) > 1 && data[0] == channel {
+			return string(data[1:])
+		}
+	}
+}
+
+// KH5: a runtime that serves streams itself need not take sizes over SPDY either; the newest one waits for it.
+func TestSizesOverSPDYWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sizes, sent := make(chan remotecommand.TerminalSize), make(chan struct{})
+		go func() {
+			defer close(sent)
+			for width := range uint16(100) {
+				sizes <- remotecommand.TerminalSize{Width: width}
+			}
+		}()
+		err := executor{func(_ context.Context, s cri.Streams) error {
+			<-sent
+			synctest.Wait()
+			if size := <-s.Resize; size.Width != 99 {
+				return fmt.Errorf("the size is %+v", size)
+			}
+			return nil
+		}}.ExecInContainer(t.Context(), "", "", "", nil, nil, nil, nil, true, sizes, 0)
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// unruly is a runtime whose methods for streams do not return.
+type unruly struct {
+	forwarding
+	leave func()
+}
+
+func (u *unruly) ExecStream(context.Context, string, []string, cri.Streams) error {
+	u.leave()
+	return nil
+}
+
+func (u *unruly) ForwardPort(context.Context, string, int32, io.ReadWriter) error {
+	u.leave()
+	return nil
+}
+
+// KH6: a method of the runtime that panics or ends its goroutine harms one stream only, whose client is told.
+func TestRuntimeThatPanics(t *testing.T) {
+	for want, leave := range map[string]func(){
+		"the container runtime panicked: oops":               func() { panic("oops") },
+		"the container runtime ended the stream's goroutine": goruntime.Goexit,
+	} {
+		r := newRig(t, &unruly{leave: leave})
+		execPath, forwardPath := "/exec/default/web/uid-web/app?command=x&output=1", "/portForward/default/web/uid-web"
+		if got := spoken(t, r.openedWebSocket(execPath), errorChannel); !strings.Contains(got, want) {
+			t.Errorf("exec over WebSocket: %q, want %q", got, want)
+		}
+		u, err := url.Parse(r.address + execPath)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := dialers(r, u)["SPDY"]()
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = e.StreamWithContext(t.Context(), clientstreams.StreamOptions{Stdout: io.Discard})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("exec over SPDY: %v, want %q", err, want)
+		}
+		conn, err := net.Dial("tcp", forwarded(t, r, 80))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, _ := io.ReadAll(conn); len(text) > 0 {
+			t.Errorf("port-forward over SPDY: %q", text)
+		}
+		_ = conn.Close()
+		if got := r.portError(forwardPath + "?port=80"); !strings.Contains(got, want) {
+			t.Errorf("port-forward over WebSocket: %q, want %q", got, want)
+		}
+	}
 }
 
 // announced tells when something was written.

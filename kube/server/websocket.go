@@ -67,15 +67,10 @@ func (s *streams) webSocket(w http.ResponseWriter, r *http.Request, j job) {
 		streams.Stderr = beat.writer(ends[stderrChannel])
 	}
 	var besides sync.WaitGroup
-	sizes := make(chan cri.TerminalSize)
-	besides.Go(func() { readSizes(ctx, ends[resizeChannel], sizes) })
+	sizes := make(chan cri.TerminalSize, 1)
+	besides.Go(func() { readSizes(ends[resizeChannel], sizes) }) // a client may send sizes even without a terminal
 	if j.wants.TTY {
 		streams.Resize = sizes
-	} else {
-		besides.Go(func() {
-			for range sizes { // a client may send sizes even without a terminal
-			}
-		})
 	}
 	// An empty message tells the client that the stream is open.
 	first := errorChannel
@@ -94,19 +89,35 @@ func (s *streams) webSocket(w http.ResponseWriter, r *http.Request, j job) {
 	besides.Wait()
 }
 
-// readSizes reads terminal sizes, each a JSON object, until the client or ctx ends.
-func readSizes(ctx context.Context, from io.Reader, to chan<- cri.TerminalSize) {
+// readSizes reads terminal sizes, each a JSON object, until the connection ends. It never stops reading before, since
+// what follows on the connection is the client's input.
+func readSizes(from io.Reader, to chan cri.TerminalSize) {
 	defer close(to)
-	decoder := json.NewDecoder(from)
-	for {
+	for decoder := json.NewDecoder(from); ; {
 		var size cri.TerminalSize
-		if decoder.Decode(&size) != nil {
+		err := decoder.Decode(&size)
+		switch _, odd := errors.AsType[*json.UnmarshalTypeError](err); {
+		case err == nil:
+			replace(to, size)
+		case !odd: // the end, or no JSON, in which the next size cannot be found
+			_, _ = io.Copy(io.Discard, from)
 			return
 		}
+	}
+}
+
+// replace sends a size to a runtime, which need not take any. A channel holds one: the newest one replaces the one
+// that was not taken. There must be no other sender.
+func replace(to chan cri.TerminalSize, size cri.TerminalSize) {
+	for {
 		select {
 		case to <- size:
-		case <-ctx.Done():
 			return
+		default:
+		}
+		select {
+		case <-to:
+		default:
 		}
 	}
 }

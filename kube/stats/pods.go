@@ -76,7 +76,7 @@ func newer(attempt uint32, created int64, thanAttempt uint32, thanCreated int64)
 }
 
 // assemble measures the pods that the engine has and the runtime runs, in the order of namespace
-// and name.
+// and name; a pod comes before its successor of the same name.
 func (s *Source) assemble(ctx context.Context, found *found, want parts, now time.Time) []pod {
 	list := s.options.Engine.Pods()
 	known := make(map[string]*v1.Pod, len(list))
@@ -99,7 +99,8 @@ func (s *Source) assemble(ctx context.Context, found *found, want parts, now tim
 	}
 	slices.SortFunc(out, func(a, b pod) int {
 		x, y := a.stats.PodRef, b.stats.PodRef
-		return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name), cmp.Compare(x.UID, y.UID))
+		return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name),
+			a.stats.StartTime.Compare(b.stats.StartTime.Time), cmp.Compare(x.UID, y.UID))
 	})
 	return out
 }

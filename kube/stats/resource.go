@@ -38,6 +38,9 @@ func resourcePage(r *reading) *page {
 	podMemory := p.gauge("pod_memory_working_set_bytes", "Working set of the pod in bytes.")
 	podSwap := p.gauge("pod_swap_usage_bytes", "Swap that the pod uses, in bytes.")
 	for i := range r.pods {
+		if replaced(r.pods, i) {
+			continue
+		}
 		pod := &r.pods[i].stats
 		whole := label("namespace", pod.PodRef.Namespace, "pod", pod.PodRef.Name)
 		for j := range r.pods[i].containers {
@@ -67,6 +70,16 @@ func resourcePage(r *reading) *page {
 	p.gauge("resource_scrape_error", "1 if the pods could not be measured, otherwise 0.").add(nil, failed(r.err), none)
 	p.gauge("scrape_error", "The same under its former name.").add(nil, failed(r.err), none)
 	return &p
+}
+
+// replaced reports whether a newer pod of the same name, which is the next one, runs beside pod i. Both would have the same
+// series, and a scraper may reject a page that has one twice.
+func replaced(pods []pod, i int) bool {
+	if i+1 == len(pods) {
+		return false
+	}
+	this, next := pods[i].stats.PodRef, pods[i+1].stats.PodRef
+	return this.Name == next.Name && this.Namespace == next.Namespace
 }
 
 // seconds is a time as metrics represent it.

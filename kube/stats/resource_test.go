@@ -3,6 +3,8 @@ package stats
 import (
 	"errors"
 	"net/http"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -39,6 +41,49 @@ func TestResourcePage(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, lines); diff != "" || code != http.StatusOK {
 		t.Errorf("%d\n%s", code, diff)
+	}
+}
+
+// TestResourcePageOfASuccessor (KV2): while a pod and its successor of the same name both run, the page shows the
+// successor alone, and so no series twice. The summary has both.
+func TestResourcePageOfASuccessor(t *testing.T) {
+	for old, successor := range map[string]string{"a": "b", "b": "a"} { // the UIDs do not decide
+		m := newMachine(t, true)
+		for _, name := range []string{"a", "b", "other"} {
+			pod := m.pod(name)
+			if name != "other" {
+				pod.Name = "web"
+			}
+		}
+		for _, s := range m.containers.sandboxes {
+			if s.GetId() == "sandbox-"+successor {
+				s.CreatedAt = m.sandboxCreated.Add(time.Second).UnixNano()
+			}
+		}
+		m.run(old, "app", "c1", 0, 100*time.Second, 8192)
+		m.run(successor, "app", "c2", 0, time.Second, 4096)
+		m.run("other", "app", "c3", 0, 2*time.Second, 1024)
+		s := m.source(func(o *Options) { o.Clock = clocktesting.NewFakeClock(time.Unix(5001, 0)) })
+		_, lines := get(t, s.ServeResource, "")
+		want := []string{
+			`container_cpu_usage_seconds_total{container="app",namespace="default",pod="other"} 2 5000000`,
+			`container_cpu_usage_seconds_total{container="app",namespace="default",pod="web"} 1 5000000`,
+		}
+		got := slices.DeleteFunc(slices.Clone(lines), func(l string) bool { return !strings.HasPrefix(l, "container_cpu") })
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+		seen := map[string]bool{}
+		for _, line := range lines {
+			series, _, _ := strings.Cut(line, " ")
+			if seen[series] {
+				t.Errorf("twice: %s", line)
+			}
+			seen[series] = true
+		}
+		if summary, err := s.Summary(t.Context(), true); err != nil || len(summary.Pods) != 3 {
+			t.Errorf("%+v, %v", summary, err)
+		}
 	}
 }
 
