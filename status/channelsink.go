@@ -37,5 +37,5 @@ func (s *ChannelSink) Store(ctx context.Context, u Update) (StoreResult, error) 
 	}
 }
 
-// Name returns "channel".
+// Name returns "channel"; the manager tells several such sinks apart (Options.Sinks).
 func (s *ChannelSink) Name() string { return "channel" }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -35,8 +36,10 @@ type Mirrors interface {
 
 // Options configures a [Manager]. The zero value is a manager without sinks.
 type Options struct {
-	// Sinks get every change, independently of each other. Logs and metrics name a sink by its
-	// method Name() string, or by its type if it has no such method.
+	// Sinks get every change, independently of each other. Logs, metrics and the [Journal] name a
+	// sink by its method Name() string, or by its type if it has no such method. Further sinks of
+	// one name get "#2", "#3" and so on after it, in the order given here; sinks that keep what they
+	// have across a restart should have names of their own, because this order may change.
 	Sinks []StatusSink
 	// Clock stamps transitions and times back-off. Nil means the real clock.
 	Clock clock.WithDelayedExecution
@@ -120,7 +123,7 @@ type entry struct {
 	// this entry once more.
 	forgotten time.Time
 	// stale: the status is from before a restart and may be older than what a sink was last sent;
-	// it is not sent.
+	// it is not sent. Its version is above all that an earlier process can have sent.
 	stale bool
 }
 
@@ -162,8 +165,9 @@ func NewManager(options Options) *Manager {
 		ended:   make(chan struct{}),
 		history: history{limit: options.History},
 	}
+	names := sinkNames(options.Sinks)
 	for i, sink := range options.Sinks {
-		m.senders = append(m.senders, newSender(m, sink, sinkName(sink, i)))
+		m.senders = append(m.senders, newSender(m, sink, names[i]))
 	}
 	return m
 }
@@ -175,7 +179,22 @@ func newJitter() func() float64 {
 	return rand.New(rand.NewChaCha8(seed)).Float64
 }
 
-// sinkName names a sink in logs and metrics.
+// sinkNames names the sinks so that no two have one name: calls and acknowledgements are kept by
+// name. The first keeps the name it has, because records of earlier processes use it.
+func sinkNames(sinks []StatusSink) []string {
+	names := make([]string, len(sinks))
+	for i, sink := range sinks {
+		names[i] = sinkName(sink, i)
+	}
+	for i, name := range names {
+		for n := 2; slices.Contains(names[:i], names[i]) || names[i] != name && slices.Contains(names[i+1:], names[i]); n++ {
+			names[i] = fmt.Sprintf("%s#%d", name, n)
+		}
+	}
+	return names
+}
+
+// sinkName returns what a sink is called.
 func sinkName(sink StatusSink, index int) string {
 	if named, ok := sink.(interface{ Name() string }); ok {
 		return named.Name()

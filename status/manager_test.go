@@ -391,6 +391,34 @@ func (m mirrors) TranslateUID(uid types.UID) types.UID {
 func (m mirrors) MirrorOf(pod *v1.Pod) *v1.Pod { return m[pod.UID] }
 
 // Spec/status.md 7.10; known UIDs include mirrors.
+// TestUnseenEndOfADebugContainerHoldsNothingBack: 7.8, 8.5: a debug container that still showed as
+// running when the pod ended does not keep sinks from its end.
+func TestUnseenEndOfADebugContainerHoldsNothingBack(t *testing.T) {
+	bubble(t, "debug", func(t *testing.T) {
+		sink := &recorder{}
+		m := started(t, Options{Sinks: []StatusSink{sink}})
+		pod := newPod(apps("main"), debuggers("runs", "over"))
+		s := scene(newPod(), "A R")
+		s.Phase, s.ContainerStatuses[0].Name = v1.PodRunning, "main"
+		s.EphemeralContainerStatuses = []v1.ContainerStatus{*state("over", "T3"), *state("runs", "R")}
+		s.EphemeralContainerStatuses[1].Started = nil
+		set(t, m, pod, s)
+		if err := m.TerminatePod(pod); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		got := sink.got(pod.UID)
+		last := got[len(got)-1].Status
+		if last.Phase != v1.PodFailed {
+			t.Fatalf("the sink has %s", last.Phase)
+		}
+		over, runs := last.EphemeralContainerStatuses[0], last.EphemeralContainerStatuses[1]
+		if over.State.Terminated.ExitCode != 3 || runs.State.Terminated.Reason != reasonUnknown || runs.State.Terminated.ContainerID != runs.ContainerID || runs.Started != nil {
+			t.Errorf("%+v, %+v", over, runs)
+		}
+	})
+}
+
 func TestOrphanedStatusesAreRemoved(t *testing.T) {
 	mirror := newPod(uid("mirror-1"))
 	m, _ := managed(t, Options{Mirrors: mirrors{"static-1": mirror}})

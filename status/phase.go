@@ -70,7 +70,8 @@ func (n *census) countInit(pod *v1.Pod, c *v1.Container, cs *v1.ContainerStatus)
 	switch {
 	case end == nil:
 		n.initPending++
-	case end.ExitCode != 0 && !restartable(pod, c, end):
+	case end.Reason != reasonRestartAll && restartpolicy.InitFailed(end.ExitCode, end.Reason) &&
+		restartpolicy.OnInitExit(pod, c, end.ExitCode, end.Reason) == restartpolicy.Stay:
 		n.initFinal++
 	}
 }

@@ -106,6 +106,25 @@ func TestPhase(t *testing.T) {
 	}
 }
 
+// TestInitContainerKilledForMemoryFailed (runtime.md edge 1): an init container that the kernel killed for lack of memory
+// has failed, even with code 0, unless its policy runs it again.
+func TestInitContainerKilledForMemoryFailed(t *testing.T) {
+	for policyOf, want := range map[v1.RestartPolicy]v1.PodPhase{never: v1.PodFailed, onFailure: v1.PodPending, always: v1.PodPending} {
+		for _, containers := range []string{"I T0, A W", "I W0, A W"} {
+			pod := newPod(policy(policyOf))
+			s := scene(pod, containers)
+			for _, state := range []*v1.ContainerState{&s.InitContainerStatuses[0].State, &s.InitContainerStatuses[0].LastTerminationState} {
+				if state.Terminated != nil {
+					state.Terminated.Reason = "OOMKilled"
+				}
+			}
+			if got := phaseOf(pod, s, false, false, nil); got != want {
+				t.Errorf("%s, %s: phase %s, want %s", policyOf, containers, got, want)
+			}
+		}
+	}
+}
+
 // TestPhaseIgnoresOrder: a status is found by name wherever it is in its list.
 func TestPhaseIgnoresOrder(t *testing.T) {
 	pod := newPod(policy(never))

@@ -2,6 +2,7 @@ package status
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -14,7 +15,8 @@ import (
 // it with its lock held, and in order for each pod: methods must be quick and must not call the
 // manager back.
 type Journal interface {
-	// Changed is called for every accepted change. What status points to is read-only.
+	// Changed is called for every accepted change, and when a status from before a restart is
+	// confirmed under its new version. What status points to is read-only.
 	Changed(pod *v1.Pod, status *v1.PodStatus, version uint64, finished bool)
 	// Acknowledged is called when a sink has a version of a pod. target is the UID under which the
 	// sink knows the pod.
@@ -53,7 +55,9 @@ type Acked struct {
 // versions continue from it. The end of a pod that a sink has not acknowledged, or may have lost
 // with the process, is sent once Run runs (9.9). Any other status may be up to a second older than
 // the last one sent: sinks get it only once a first status of this process confirms or replaces it,
-// so they never see a pod go back to an older state. A pod that already has a status keeps it.
+// so they never see a pod go back to an older state. Then a sink that cannot be read gets it even
+// if it has acknowledged it, under a version that it cannot have seen, because it may have got a
+// later status that was never recorded (9.3). A pod that already has a status keeps it.
 // [Manager.Adopt] merges it with what the pod's source says.
 func (m *Manager) Restore(r Restored) {
 	m.mu.Lock()
@@ -69,17 +73,25 @@ func (m *Manager) Restore(r Restored) {
 	if podinfo.Terminal(r.Status.Phase) {
 		e.ended, e.endedBefore = now, true
 	}
+	recorded := e.version
+	if e.stale {
+		e.version += unrecorded
+	}
 	m.pods[e.uid] = e
 	m.history.add(e.change())
 	for _, s := range m.senders {
 		acked := r.Acked[s.name]
-		if acked.Version < e.version || !s.persistent {
+		if acked.Version < recorded || !s.persistent {
 			s.enqueue(e)
 			continue
 		}
-		s.pods[e.uid] = &delivery{entry: e, acked: acked.Version, target: acked.Target}
+		s.pods[e.uid] = &delivery{entry: e, acked: e.version, target: acked.Target}
 	}
 }
+
+// unrecorded is more than the number of versions of a pod that a process can have sent before it
+// was killed without recording them: the record is at most a second late.
+const unrecorded = 1000
 
 // Adopt says that the source of a pod has named it. If the pod's status is from before a restart,
 // the API's status is merged into it (9.6). The manager keeps pod, which must not be modified
@@ -120,15 +132,22 @@ func (m *Manager) adopt(e *entry, pod *v1.Pod) {
 	}
 }
 
-// confirm lets the sinks have a pod's status, because this process has now produced it. The lock is held.
+// confirm lets the sinks have a pod's status, because this process has now produced it. A sink that
+// can be read shows by itself whether it has a later status. The lock is held.
 func (m *Manager) confirm(e *entry) {
 	if !e.stale {
 		return
 	}
 	e.stale = false
+	m.record(e) // the version at least is new
 	for _, s := range m.senders {
-		if d := s.pods[e.uid]; d != nil && d.entry == e && d.acked < e.version {
-			s.push(d)
+		d := s.pods[e.uid]
+		switch {
+		case d == nil || d.entry != e:
+		case s.reader == nil || d.acked < e.version:
+			s.recheck(e)
+		case m.options.Journal != nil:
+			m.options.Journal.Acknowledged(e.uid, s.name, d.target, e.version)
 		}
 	}
 }
@@ -252,6 +271,21 @@ func mergeEnds(c, o *v1.ContainerStatus) {
 	}
 	if last := &c.LastTerminationState; last.Terminated == nil && c.State.Waiting == nil || knowsMore(&o.LastTerminationState, last) {
 		*last = o.LastTerminationState
+	}
+	keepMessage(&c.State, &o.State)
+	keepMessage(&c.LastTerminationState, &o.LastTerminationState)
+}
+
+// keepMessage gives an end the message that another status has of the same end, if it lacks the
+// beginning: a record that was too long has lost it (9.11).
+func keepMessage(c, o *v1.ContainerState) {
+	if c.Terminated == nil || o.Terminated == nil || c.Terminated.ContainerID == "" || !strings.HasSuffix(o.Terminated.Message, c.Terminated.Message) {
+		return
+	}
+	whole := *c.Terminated
+	whole.Message = o.Terminated.Message
+	if whole.ContainerID == o.Terminated.ContainerID && whole.Reason == o.Terminated.Reason && whole.ExitCode == o.Terminated.ExitCode {
+		c.Terminated = &whole
 	}
 }
 

@@ -3,6 +3,7 @@ package status
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -79,14 +80,17 @@ func goesOn(id string, ready bool) v1.ContainerStatus {
 }
 
 // 9.3, 9.9 and 9.12: a status from before a restart is known at once; an end that no sink has
-// acknowledged is sent at once, and any other status once it is confirmed; what a sink has is not
-// sent again, and acknowledgements and versions continue.
+// acknowledged is sent at once, and any other status once it is confirmed; an end that a sink has is
+// not sent again, and acknowledgements and versions continue, with a gap.
 func TestRestoredStatusIsKnownAtOnce(t *testing.T) {
 	bubble(t, "restored", func(t *testing.T) {
 		journal := newNotebook(true)
 		sink := &recorder{}
 		m := NewManager(Options{Sinks: []StatusSink{persistent{sink}}, Journal: journal})
 		m.Restore(Restored{Pod: newPod(uid("sent"), apps("main")), Status: message("known"), Version: 5, Acked: map[string]Acked{"kept": {Version: 5}}})
+		failed := message("failed")
+		failed.Phase = v1.PodFailed
+		m.Restore(Restored{Pod: newPod(uid("told"), apps("main")), Status: failed, Version: 8, Acked: map[string]Acked{"kept": {Version: 8}}})
 		m.Restore(Restored{Pod: newPod(uid("running"), apps("main")), Status: message("older"), Version: 3})
 		m.Restore(Restored{Pod: newPod(uid("same"), apps("main")), Status: message("as it was"), Version: 3})
 		m.Restore(Restored{Pod: newPod(uid("over"), apps("main")), Status: message("never ran"), Version: 2, Finished: true})
@@ -100,8 +104,8 @@ func TestRestoredStatusIsKnownAtOnce(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- m.Run(ctx) }()
 		advance(t, 0)
-		if got := sink.got("unsent"); len(got) != 1 || got[0].Version != 7 || len(sink.got("sent")) != 0 {
-			t.Errorf("9.9: sent %v and %v", versions(got), versions(sink.got("sent")))
+		if got := sink.got("unsent"); len(got) != 1 || got[0].Version != 7 || len(sink.got("sent"))+len(sink.got("told")) != 0 {
+			t.Errorf("9.9: sent %v, %v and %v", versions(got), versions(sink.got("sent")), versions(sink.got("told")))
 		}
 		if got := sink.got("over"); len(got) != 1 || !got[0].Finished {
 			t.Errorf("9.9: sent %v of a pod that is finished", versions(got))
@@ -122,7 +126,7 @@ func TestRestoredStatusIsKnownAtOnce(t *testing.T) {
 		set(t, m, newPod(uid("running"), apps("main")), message("newer"))
 		set(t, m, newPod(uid("same"), apps("main")), message("as it was"))
 		advance(t, 0)
-		if got := sink.got("running"); len(got) != 1 || got[0].Status.Message != "newer" || got[0].Version != 4 {
+		if got := sink.got("running"); len(got) != 1 || got[0].Status.Message != "newer" || got[0].Version != 4+unrecorded {
 			t.Errorf("9.3: sent %v", versions(got))
 		}
 		if got := sink.got("same"); len(got) != 1 {
@@ -132,8 +136,8 @@ func TestRestoredStatusIsKnownAtOnce(t *testing.T) {
 		pod.Status = v1.PodStatus{} // its source has none
 		set(t, m, pod, message("changed"))
 		advance(t, 0)
-		if changed, acked := journal.got("sent"); changed != 6 || acked != 6 {
-			t.Errorf("version %d, acknowledged %d, want 6", changed, acked)
+		if changed, acked := journal.got("sent"); changed != 6+unrecorded || acked != 6+unrecorded {
+			t.Errorf("version %d, acknowledged %d, want %d", changed, acked, 6+unrecorded)
 		}
 		m.Restore(Restored{Pod: newPod(uid("sent")), Status: message("late"), Version: 1})
 		if s, _ := m.Get("sent"); s.Message != "changed" {
@@ -141,6 +145,127 @@ func TestRestoredStatusIsKnownAtOnce(t *testing.T) {
 		}
 		cancel()
 		<-done
+	})
+}
+
+// TestUnrecordedStatusIsReplaced: 9.3: a process that was killed may have sent statuses that it did
+// not record. A sink that keeps what it has gets the present one, and never two with one version.
+func TestUnrecordedStatusIsReplaced(t *testing.T) {
+	bubble(t, "killed", func(t *testing.T) {
+		sink := &recorder{}
+		pod := newPod(apps("main"))
+		first := started(t, Options{Sinks: []StatusSink{persistent{sink}}, Journal: newNotebook(true)})
+		set(t, first, pod, message("ready"))
+		advance(t, time.Second)
+		recorded, _ := first.Get(pod.UID)
+		set(t, first, pod, message("not ready")) // killed before this is recorded
+		advance(t, time.Second)
+
+		journal := newNotebook(true)
+		m := started(t, Options{Sinks: []StatusSink{persistent{sink}}, Journal: journal})
+		m.Restore(Restored{Pod: pod, Status: &recorded, Version: 1, Acked: map[string]Acked{"kept": {Version: 1, Target: pod.UID}}})
+		m.Adopt(pod)
+		set(t, m, pod, message("ready"))
+		advance(t, time.Hour)
+		set(t, m, pod, message("third"))
+		advance(t, time.Hour)
+		var texts []string
+		for i, u := range sink.got(pod.UID) {
+			texts = append(texts, u.Status.Message)
+			if i > 0 && u.Version <= sink.got(pod.UID)[i-1].Version {
+				t.Errorf("versions %v", versions(sink.got(pod.UID)))
+			}
+		}
+		if want := []string{"ready", "not ready", "ready", "third"}; !slices.Equal(texts, want) {
+			t.Errorf("sent %q, want %q", texts, want)
+		}
+		if changed, acked := journal.got(pod.UID); changed != acked || acked <= unrecorded {
+			t.Errorf("recorded version %d, acknowledged %d", changed, acked)
+		}
+	})
+}
+
+// TestRestartCostsAnAPINothing: 9.3: what an API has acknowledged is neither read nor written again
+// when a restarted process makes the same status, however often it restarts.
+func TestRestartCostsAnAPINothing(t *testing.T) {
+	bubble(t, "restarts", func(t *testing.T) {
+		pod := newPod(apps("main"))
+		pod.Status = v1.PodStatus{} // its source has none
+		api := newAPI(pod)
+		first := started(t, Options{Sinks: []StatusSink{api}, Journal: newNotebook(true)})
+		set(t, first, pod, message("as it was"))
+		advance(t, time.Minute)
+		recorded, _ := first.Get(pod.UID)
+		reads, version := api.reads, uint64(1)
+		for range 3 {
+			journal := newNotebook(true)
+			m := started(t, Options{Sinks: []StatusSink{api}, Journal: journal})
+			m.Restore(Restored{Pod: pod, Status: &recorded, Version: version, Acked: map[string]Acked{m.Sinks()[0]: {Version: version, Target: pod.UID}}})
+			set(t, m, pod, message("as it was"))
+			advance(t, time.Minute)
+			changed, acked := journal.got(pod.UID)
+			if changed <= version || acked != changed {
+				t.Errorf("recorded version %d, acknowledged %d", changed, acked)
+			}
+			version = changed
+		}
+		if api.reads != reads || len(api.stores) != 1 {
+			t.Errorf("%d reads, stored %v", api.reads-reads, versions(api.stores))
+		}
+	})
+}
+
+// TestRefusedStatusConfirmsNothing: 9.3: a status that is dropped says nothing about the remembered
+// one, which may be older than what a sink has.
+func TestRefusedStatusConfirmsNothing(t *testing.T) {
+	bubble(t, "refused", func(t *testing.T) {
+		sink := &recorder{}
+		m := started(t, Options{Sinks: []StatusSink{persistent{sink}}, Journal: newNotebook(true)})
+		pod := newPod(apps("main", "other"), policy(v1.RestartPolicyNever))
+		over := oneContainer(v1.PodRunning, ended("x://1", 0))
+		m.Restore(Restored{Pod: pod, Status: over, Version: 3})
+		if err := m.SetPodStatus(pod, *oneContainer(v1.PodRunning, v1.ContainerStatus{})); err == nil {
+			t.Fatal("a container left its end")
+		}
+		advance(t, time.Minute)
+		if n := sink.count(); n != 0 {
+			t.Errorf("%d sends after a refused status", n)
+		}
+		set(t, m, pod, over)
+		advance(t, time.Minute)
+		if n := sink.count(); n != 1 {
+			t.Errorf("%d sends once it is confirmed", n)
+		}
+	})
+}
+
+// TestHeldBackEndIsNotAcknowledged: 8.4, ND10: while the end of a pod is held back, no record says
+// that a sink has it.
+func TestHeldBackEndIsNotAcknowledged(t *testing.T) {
+	bubble(t, "held", func(t *testing.T) {
+		sink, journal := &recorder{}, newNotebook(true)
+		m := started(t, Options{Sinks: []StatusSink{persistent{sink}}, Journal: journal})
+		pod := newPod(apps("main"), policy(v1.RestartPolicyNever))
+		runs := oneContainer(v1.PodRunning, goesOn("x://1", true))
+		set(t, m, pod, runs)
+		advance(t, time.Second)
+		set(t, m, pod, withPhase(v1.PodFailed, runs))
+		advance(t, time.Minute)
+		changed, acked := journal.got(pod.UID)
+		got := sink.got(pod.UID)
+		if last := got[len(got)-1]; last.Status.Phase != v1.PodRunning || changed != 2 || acked != 1 {
+			t.Errorf("the sink has %s, version %d, acknowledged %d", last.Status.Phase, changed, acked)
+		}
+		if err := m.Flush(t.Context()); err != nil {
+			t.Errorf("Flush waits for what cannot be sent: %v", err)
+		}
+		if err := m.TerminatePod(pod); err != nil {
+			t.Fatal(err)
+		}
+		advance(t, time.Minute)
+		if changed, acked := journal.got(pod.UID); changed != 3 || acked != 3 {
+			t.Errorf("at the end version %d, acknowledged %d", changed, acked)
+		}
 	})
 }
 
@@ -335,6 +460,49 @@ func TestEndsAfterARestart(t *testing.T) {
 	}
 }
 
+// TestRecordThatLostItsMessagesTakesNoneAway: 9.6, 9.11: a record that was too long has lost
+// messages, or their beginnings; the API's copy of the same end keeps its own.
+func TestRecordThatLostItsMessagesTakesNoneAway(t *testing.T) {
+	end := func(id, text string) v1.ContainerState {
+		s := ended(id, 3).State
+		s.Terminated.Message = text
+		return s
+	}
+	guess := end("x://1", "not found")
+	guess.Terminated.Reason = reasonUnknown
+	for name, tc := range map[string]struct {
+		ours, theirs v1.ContainerState
+		want         string
+	}{
+		"a guess":              {end("x://1", ""), guess, ""},
+		"without an ID":        {end("", ""), end("", "cannot open config"), ""},
+		"lost":                 {end("x://1", ""), end("x://1", "cannot open config"), "cannot open config"},
+		"cut":                  {end("x://1", "config"), end("x://1", "cannot open config"), "cannot open config"},
+		"only the record's":    {end("x://1", "cannot open config"), end("x://1", ""), "cannot open config"},
+		"the record's differs": {end("x://1", "ours"), end("x://1", "theirs"), "ours"},
+		"another run":          {end("x://1", ""), end("x://0", "cannot open config"), ""},
+	} {
+		for _, last := range []bool{false, true} {
+			of := func(s v1.ContainerState) *v1.PodStatus {
+				cs := v1.ContainerStatus{ContainerID: "x://1", State: s}
+				if last {
+					cs = goesOn("x://2", true)
+					cs.LastTerminationState = s
+				}
+				return oneContainer(v1.PodRunning, cs)
+			}
+			cs := afterRestart(of(tc.ours), of(tc.theirs), true).ContainerStatuses[0]
+			got := cs.State
+			if last {
+				got = cs.LastTerminationState
+			}
+			if got.Terminated.Message != tc.want {
+				t.Errorf("%s (last state: %t): %q, want %q", name, last, got.Terminated.Message, tc.want)
+			}
+		}
+	}
+}
+
 // 9.6: the merge happens once, when the source names the pod, and makes a
 // version only if it changes something.
 func TestAdoptMergesOnce(t *testing.T) {
@@ -343,16 +511,17 @@ func TestAdoptMergesOnce(t *testing.T) {
 	m.Restore(Restored{Pod: newPod(apps("main")), Status: oneContainer(v1.PodRunning, goesOn("x://1", true)), Version: 3})
 	api := newPod(apps("main"))
 	api.Status = *oneContainer(v1.PodFailed, ended("x://1", 4))
+	before := version(m, "uid-1")
 	m.Adopt(api)
-	if s, _ := m.Get("uid-1"); s.Phase != v1.PodFailed || version(m, "uid-1") != 4 {
+	if s, _ := m.Get("uid-1"); s.Phase != v1.PodFailed || version(m, "uid-1") != before+1 {
 		t.Errorf("phase %s, version %d", s.Phase, version(m, "uid-1"))
 	}
-	if changed, _ := journal.got("uid-1"); changed != 4 {
+	if changed, _ := journal.got("uid-1"); changed != before+1 {
 		t.Errorf("the journal has version %d", changed)
 	}
 	again := newPod(apps("main"))
 	m.Adopt(again)
-	if version(m, "uid-1") != 4 {
+	if version(m, "uid-1") != before+1 {
 		t.Error("it was merged twice")
 	}
 	m.Adopt(newPod(uid("unknown")))

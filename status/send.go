@@ -43,12 +43,12 @@ func (s *sender) send(ctx context.Context, j job) outcome {
 	if m.held && j.endedBefore && !known {
 		return outcome{outside: true} // holding the phase back now would undo what the sink may already have (IN8)
 	}
-	result := outcome{stored: m.status, target: target.UID, acked: true, outside: m.held}
+	result := outcome{stored: m.status, target: target.UID, acked: !m.held, outside: m.held}
 	// A sink without [PodReader] has to be told that a pod is finished.
 	untold := s.reader == nil && j.finished != j.told
 	if known && !untold && equalStatus(base.status, m.status, messageLimit(j.pod)) {
 		result.stored = base.status
-		if j.version > j.acked {
+		if j.version > j.acked && !m.held {
 			result.result = "skipped"
 		}
 	} else {

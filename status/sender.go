@@ -295,7 +295,6 @@ func (s *sender) round(ctx context.Context, d *delivery, j job) {
 	o := s.attempt(sendCtx, j)
 	limit.Stop()
 	cancel(nil)
-
 	if o.result != "" {
 		m.metrics.sent(ctx, s.name, o.result)
 	}
@@ -307,12 +306,15 @@ func (s *sender) round(ctx context.Context, d *delivery, j job) {
 	}
 
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	answered()
 	s.inFlight--
-	s.finish(d, j, o)
+	untold := s.finish(d, j, o)
 	s.notify()
 	m.progressed()
+	m.mu.Unlock() // before anything is logged: a logger may block
+	if untold {
+		m.options.Logger.Error(o.err, "Cannot tell the sink that a pod was forgotten", "sink", s.name, "uid", j.entry.uid)
+	}
 }
 
 // logFailure logs the first failure in a row as an error and the others at V(1), because a full
@@ -347,12 +349,13 @@ func (s *sender) attempt(ctx context.Context, j job) (o outcome) {
 	return o
 }
 
-// finish records the outcome of a delivery and files it again. The manager's lock is held.
-func (s *sender) finish(d *delivery, j job, o outcome) {
+// finish records the outcome of a delivery and files it again; untold: it gives up telling the sink
+// that the pod was forgotten. The manager's lock is held.
+func (s *sender) finish(d *delivery, j job, o outcome) (untold bool) {
 	d.state = idle
 	if d.entry != j.entry { // a new life began meanwhile
 		s.push(d)
-		return
+		return false
 	}
 	if o.stored != nil {
 		d.stored, d.told, d.target = o.stored, j.finished, o.target
@@ -371,11 +374,10 @@ func (s *sender) finish(d *delivery, j job, o outcome) {
 	switch gone := d.entry.forgotten; {
 	case d.forgotten, !gone.IsZero() && o.acked:
 		s.drop(d)
-		return
+		return false
 	case !gone.IsZero() && s.manager.options.Clock.Since(gone) > forgottenAge:
-		s.manager.options.Logger.Error(o.err, "Cannot tell the sink that a pod was forgotten", "sink", s.name, "uid", d.entry.uid)
 		s.drop(d)
-		return
+		return true
 	}
 	options := &s.manager.options
 	switch {
@@ -399,6 +401,7 @@ func (s *sender) finish(d *delivery, j job, o outcome) {
 	if d.entry.finished && d.state == idle {
 		s.manager.dropDeleted(d.entry)
 	}
+	return false
 }
 
 // count keeps the number of consecutive failures of a delivery, and the sender's number of failing

@@ -269,6 +269,18 @@ func TestSending(t *testing.T) {
 		}
 	})
 
+	bubble(t, "sinks of one name are independent", func(t *testing.T) {
+		hangs, well := NewChannelSink(0), NewChannelSink(10)
+		m := started(t, Options{Sinks: []StatusSink{hangs, well}})
+		for _, text := range []string{"a", "b"} {
+			set(t, m, newPod(), message(text))
+			advance(t, 2*time.Second)
+		}
+		if n := len(well.Updates()); n != 2 {
+			t.Errorf("%d updates beside a sink that hangs", n)
+		}
+	})
+
 	bubble(t, "IN1: sends that hang delay no other pod of the sink", func(t *testing.T) {
 		sink := &recorder{answer: func(ctx context.Context, _ int, u Update) (StoreResult, error) {
 			if strings.HasPrefix(string(u.UID), "bad") {
@@ -501,6 +513,53 @@ func TestSending(t *testing.T) {
 }
 
 // TestRetryDelay: spec/status.md 8.7.
+// named is a recorder with a name.
+type named struct {
+	*recorder
+	name string
+}
+
+func (n named) Name() string { return n.name }
+
+// 8.8: no two sinks have one name; the first keeps the one it has.
+func TestSinkNames(t *testing.T) {
+	r := &recorder{}
+	sinks := []StatusSink{named{r, "db"}, r, named{r, "db"}, named{r, "db#2"}, named{r, "db"}, r}
+	want := []string{"db", "1:*status.recorder", "db#3", "db#2", "db#4", "5:*status.recorder"}
+	if got := NewManager(Options{Sinks: sinks}).Sinks(); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestNothingWaitsForALogger: the line about a sink that could not be told of a forgotten pod may
+// take as long as it likes.
+func TestNothingWaitsForALogger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release, logs := make(chan struct{}), 0
+		m := started(t, Options{
+			Sinks: []StatusSink{SinkFunc(func(context.Context, Update) (StoreResult, error) { return Conflict, nil })},
+			Logger: funcr.New(func(_, args string) {
+				if strings.Contains(args, "Cannot tell") {
+					logs++
+					<-release
+				}
+			}, funcr.Options{}),
+		})
+		set(t, m, newPod(), message("up"))
+		m.Forget("uid-1")
+		advance(t, forgottenAge+time.Hour)
+		if logs != 1 {
+			t.Fatalf("%d lines", logs)
+		}
+		if !m.mu.TryLock() {
+			t.Error("the manager waits for the logger")
+		} else {
+			m.mu.Unlock()
+		}
+		close(release)
+	})
+}
+
 func TestRetryDelay(t *testing.T) {
 	for failures, want := range map[int]time.Duration{1: time.Second, 2: 2 * time.Second, 6: 30 * time.Second, 100: 30 * time.Second} {
 		if got := retryDelay(time.Second, 30*time.Second, failures, 0); got != want {

@@ -93,8 +93,8 @@ func (r PodRef) String() string { return r.Namespace + "/" + r.Name + "(" + stri
 type Update struct {
 	PodRef
 	// Version counts the accepted changes of the pod, from 1. After a restart of the engine it
-	// continues if the engine remembers statuses ([Journal]); otherwise, and when a forgotten pod
-	// comes back, it starts again at 1.
+	// continues, with a gap, if the engine remembers statuses ([Journal]); otherwise, and when a
+	// forgotten pod comes back, it starts again at 1.
 	Version uint64
 	// Status is the complete status to store, already merged with what the sink has (spec/status.md
 	// 8.4). Read-only.
@@ -124,8 +124,9 @@ type PodReader interface {
 }
 
 // Persistent is an optional ability of a [StatusSink] that, after a restart of the process, still
-// has what it took before. A sink with neither this nor [PodReader] gets the status of every pod
-// once more.
+// has what it took before: it is not told of the end of a pod again, and of other pods once the
+// process has looked at them. A sink with neither this nor [PodReader] gets the status of every pod
+// once more. Persistent sinks need different names (Options.Sinks).
 type Persistent interface {
 	// Persistent never changes its answer.
 	Persistent() bool

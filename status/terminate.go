@@ -44,8 +44,9 @@ func ofSpec(spec []v1.Container, list []v1.ContainerStatus) []v1.ContainerStatus
 	return out
 }
 
-// finalStates ends every container that was started and whose end was not seen (7.8, 7.9). It
-// writes to s.
+// finalStates ends every container that was started and whose end was not seen (7.8, 7.9). An
+// ephemeral one that still showed as running would hold the end of the pod back (8.5). It writes to
+// s.
 func finalStates(pod *v1.Pod, s *v1.PodStatus) {
 	if everInitialized(pod, s) {
 		for i := range s.ContainerStatuses {
@@ -60,6 +61,11 @@ func finalStates(pod *v1.Pod, s *v1.PodStatus) {
 	}
 	for i := range min(started, len(s.InitContainerStatuses)) {
 		end(&s.InitContainerStatuses[i])
+	}
+	for i := range s.EphemeralContainerStatuses {
+		if cs := &s.EphemeralContainerStatuses[i]; cs.State.Running != nil {
+			cs.State = lost(cs.ContainerID)
+		}
 	}
 }
 

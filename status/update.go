@@ -129,7 +129,7 @@ func (m *Manager) update(pod *v1.Pod, status *v1.PodStatus, force, finished bool
 	}
 	var remarks remarks
 	err := m.updateLocked(pod, e, old, status, force, finished, &remarks)
-	if e != nil {
+	if e != nil && err == nil { // a refused status confirms nothing
 		m.confirm(e)
 	}
 	m.mu.Unlock()

@@ -18,34 +18,49 @@ var ErrInUse = errors.New("the folder is in use by another engine")
 const fileName = ".lock"
 
 // Lock is a held lock.
-type Lock struct{ file *os.File }
+type Lock struct{ files []*os.File }
 
 // Acquire locks dir, which must exist, without waiting, and writes the owner into the lock file.
+//
+// It locks the file and the folder itself: on a disk that cannot be written there may be no file,
+// and one that is made later must not let a second holder in.
 func Acquire(dir, owner string) (*Lock, error) {
+	l := &Lock{}
+	if err := l.acquire(dir); err != nil {
+		return nil, errors.Join(fmt.Errorf("lock %s: %w", dir, err), l.Release())
+	}
+	// On a disk that cannot be written, the owner is not recorded; see [Holder].
+	if f := l.files[0]; f.Truncate(0) == nil { // fails for a folder
+		_, _ = f.WriteAt([]byte(owner), 0)
+	}
+	return l, nil
+}
+
+func (l *Lock) acquire(dir string) error {
 	path := filepath.Join(dir, fileName)
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		// On a disk that cannot be written, an existing lock file will do and, without one, the
-		// folder itself.
-		var openErr error
-		if f, openErr = os.Open(path); errors.Is(openErr, fs.ErrNotExist) {
-			f, openErr = os.Open(dir)
-		}
-		if openErr == nil {
-			err = nil
+		f, err = os.Open(path) // an existing file will do
+	}
+	none := errors.Is(err, fs.ErrNotExist)
+	if err != nil && !none {
+		return err
+	}
+	if !none {
+		l.files = append(l.files, f)
+		if err := lock(f); err != nil {
+			return err
 		}
 	}
+	folder, err := os.Open(dir)
 	if err != nil {
-		return nil, fmt.Errorf("lock %s: %w", dir, err)
+		return err
 	}
-	if err := lock(f); err != nil {
-		return nil, errors.Join(fmt.Errorf("lock %s: %w", dir, err), f.Close())
+	l.files = append(l.files, folder)
+	if err := lock(folder); none || errors.Is(err, ErrInUse) {
+		return err
 	}
-	// On a disk that cannot be written, the owner is not recorded; see [Holder].
-	if err := f.Truncate(0); err == nil {
-		_, _ = f.WriteAt([]byte(owner), 0)
-	}
-	return &Lock{file: f}, nil
+	return nil // some network file systems cannot lock folders; the file will do
 }
 
 // AcquireOutside locks dir like [Acquire], unless dir is below root, whose lock covers it: two
@@ -62,17 +77,27 @@ func AcquireOutside(root, dir, owner string) (*Lock, error) {
 func Holder(dir string) (owner string, held bool) {
 	f, err := os.Open(filepath.Join(dir, fileName))
 	if err != nil {
-		return "", false
+		return "", inUse(dir)
 	}
 	defer func() { _ = f.Close() }() // closing also gives up the shared lock, if it was free
 	if !errors.Is(lockShared(f), ErrInUse) {
-		return "", false
+		return "", inUse(dir)
 	}
 	note, err := io.ReadAll(io.LimitReader(f, maxNote))
 	if err != nil {
 		return "", true
 	}
 	return string(note), true
+}
+
+// inUse reports whether the folder itself is locked: its holder found no room for a lock file.
+func inUse(dir string) bool {
+	f, err := os.Open(dir)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = f.Close() }()
+	return errors.Is(lockShared(f), ErrInUse)
 }
 
 // maxNote is longer than any owner's name.
@@ -84,5 +109,9 @@ func (l *Lock) Release() error {
 	if l == nil {
 		return nil
 	}
-	return l.file.Close()
+	var problems []error
+	for _, f := range l.files {
+		problems = append(problems, f.Close())
+	}
+	return errors.Join(problems...)
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 
 	"github.com/podwright/podwright/internal/dirlock"
 )
@@ -84,6 +85,43 @@ func TestRival(t *testing.T) {
 		if err := dirlock.Rival(c.dir, ours, c.owner); errors.Is(err, dirlock.ErrSameOwner) != c.rival {
 			t.Errorf("%s for %s: %v, want a rival: %v", c.dir, c.owner, err, c.rival)
 		}
+	}
+}
+
+// An engine that found no room for the lock file keeps others out, also once there is room.
+func TestHolderWithoutAFile(t *testing.T) {
+	dir := t.TempDir()
+	folder, err := os.Open(dir) // what an engine on a full disk holds
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Flock(int(folder.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the second time there is a file
+		if owner, held := dirlock.Holder(dir); owner != "" || !held {
+			t.Errorf("held %v by %q", held, owner)
+		}
+		if _, err := dirlock.Acquire(dir, "b"); !errors.Is(err, dirlock.ErrInUse) {
+			t.Fatalf("%v, want ErrInUse", err)
+		}
+	}
+	if err := folder.Close(); err != nil {
+		t.Fatal(err)
+	}
+	lock, err := dirlock.Acquire(dir, "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The same on a disk that fills up while the file is gone.
+	if err := os.Remove(filepath.Join(dir, ".lock")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := dirlock.Acquire(dir, "c"); !errors.Is(err, dirlock.ErrInUse) {
+		t.Errorf("%v, want ErrInUse", err)
+	}
+	if err := lock.Release(); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/internal/timing"
@@ -33,8 +34,8 @@ func (r *Recovery) Complete(update podworkers.UpdateOptions) []podworkers.Update
 	}
 	next := continuationOf(pod, record, r.options.Clock.Now())
 	if next.newLife || r.journal.isRetired(record) {
+		r.options.Statuses.Forget(pod.UID) // first, so that nothing of the earlier life gets into the new record
 		r.journal.Renew(pod.UID)
-		r.options.Statuses.Forget(pod.UID)
 		r.journal.Desired(pod)
 		return []podworkers.UpdateOptions{update}
 	}
@@ -125,6 +126,31 @@ func (r *Recovery) KillOrphan(pod *runtime.Pod) podworkers.UpdateOptions {
 	}
 	r.journal.Adopt(record.Pod)
 	update.Pod, update.Kill = record.Pod, killOf(record, now)
+	return update
+}
+
+// Remembered returns a pod as it was last desired, or nil.
+func (r *Recovery) Remembered(uid types.UID) *v1.Pod {
+	if record := r.journal.Get(uid); record != nil {
+		return record.Pod
+	}
+	return nil
+}
+
+// KillRunning returns the update that stops a running pod without a worker as asked, because the node
+// stops, completed with what is remembered of it. desired is nil if no source has named the pod.
+func (r *Recovery) KillRunning(pod *runtime.Pod, desired *v1.Pod, kill podworkers.KillOptions) podworkers.UpdateOptions {
+	update := podworkers.UpdateOptions{Type: podworkers.Kill, Pod: desired, RunningPod: pod, Kill: &kill, StartTime: r.options.Clock.Now()}
+	if record := r.journal.Get(pod.UID); record != nil && record.Pod != nil {
+		update.Kill = join(&kill, killOf(record, r.options.Clock.Now()))
+		if desired == nil {
+			update.Pod = record.Pod
+		}
+	}
+	if update.Pod != nil {
+		r.journal.adoptEarly(update.Pod)
+		r.options.Statuses.Adopt(update.Pod)
+	}
 	return update
 }
 

@@ -38,7 +38,7 @@ type JournalOptions struct {
 	// continue before, otherwise nil. It must not block.
 	Written func(uid types.UID, waiting *v1.Pod)
 	// Renewed is called when a source again wants a UID whose life was over: nothing known about
-	// that life counts any more. It must not block.
+	// that life counts any more. It is called before the record is renewed. It must not block.
 	Renewed func(uid types.UID)
 	// Admitted returns the pods that a source delivers, with what an API server would have filled
 	// in. If complete is false, something could not be found out: Admitted is called again after
@@ -66,6 +66,8 @@ type Journal struct {
 	mu sync.Mutex
 	// handed holds the pods that this process was handed, in their latest form.
 	handed map[types.UID]*v1.Pod
+	// early holds those of them that the node told to stop before their source had named them.
+	early map[types.UID]bool
 	// retired holds the pods that have a record although their life is over, and since when.
 	retired map[types.UID]time.Time
 	// asking holds the runs whose restart is being recorded, with the number of calls waiting for that.
@@ -85,7 +87,7 @@ func NewJournal(options JournalOptions) *Journal {
 	j := &Journal{
 		options: options, bootID: options.BootID, clock: options.Clock, logger: options.Logger,
 		loaded: make(chan struct{}),
-		handed: map[types.UID]*v1.Pod{}, retired: map[types.UID]time.Time{}, waiting: map[types.UID]bool{}, asking: map[types.UID]map[string]int{},
+		handed: map[types.UID]*v1.Pod{}, early: map[types.UID]bool{}, retired: map[types.UID]time.Time{}, waiting: map[types.UID]bool{}, asking: map[types.UID]map[string]int{},
 	}
 	o := options.Checkpoints
 	o.BootID, o.Clock, o.Logger = options.BootID, options.Clock, options.Logger
@@ -138,6 +140,7 @@ func (j *Journal) Desired(pod *v1.Pod) (first bool) {
 	j.mu.Lock()
 	last, known := j.handed[pod.UID]
 	j.handed[pod.UID] = pod
+	delete(j.early, pod.UID)
 	j.mu.Unlock()
 	if last == pod {
 		return false
@@ -185,6 +188,15 @@ func (j *Journal) Adopt(pod *v1.Pod) {
 	}
 }
 
+// adoptEarly is Adopt for a pod that has to stop whatever its source says later, because the node does.
+func (j *Journal) adoptEarly(pod *v1.Pod) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.handed[pod.UID] == nil {
+		j.handed[pod.UID], j.early[pod.UID] = pod, true
+	}
+}
+
 // Delete removes the record of a pod that is gone, or of an earlier life of its UID, and forgets
 // that the pod was handed over.
 func (j *Journal) Delete(uid types.UID) {
@@ -197,6 +209,7 @@ func (j *Journal) forget(uid types.UID) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	delete(j.handed, uid)
+	delete(j.early, uid)
 	delete(j.retired, uid)
 	delete(j.waiting, uid)
 }
@@ -206,6 +219,14 @@ func (j *Journal) Handed(uid types.UID) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.handed[uid] != nil
+}
+
+// Delivered reports whether this process got the pod from its source, or stopped it because no source
+// wanted it.
+func (j *Journal) Delivered(uid types.UID) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.handed[uid] != nil && !j.early[uid]
 }
 
 // Record makes the facts of a pod's life durable: CK5 before the first setup, CK6
@@ -252,11 +273,15 @@ func (j *Journal) resume(uid types.UID) *v1.Pod {
 	return j.handed[uid]
 }
 
-// requestedFor returns how long ago the pod was asked to stop.
+// requestedFor returns how long ago the pod was asked to stop. If the clock was set back since, that
+// was in an earlier process, so the cause is on the disk and nothing has to wait for it.
 func (j *Journal) requestedFor(uid types.UID) time.Duration {
 	r := j.keeper.Get(uid)
 	if r == nil || r.Termination == nil {
 		return 0
 	}
-	return j.clock.Since(r.Termination.RequestedAt)
+	if passed := j.clock.Since(r.Termination.RequestedAt); passed >= 0 {
+		return passed
+	}
+	return causeTimeout
 }

@@ -12,6 +12,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/runtime"
@@ -428,6 +429,67 @@ func TestNewLifeOfAUIDDoesNotCountWhatIsLeft(t *testing.T) { // S5
 		r.disk.fail(nil, errDisk)
 		if err := j.EarlierLifeGone(t.Context(), "a"); !errors.Is(err, errDisk) {
 			t.Errorf("a disk that is full: %v", err)
+		}
+	})
+}
+
+// 9.11: the end of an earlier life on the disk does not stand for that of the present one.
+func TestEarlierEndIsNotDurableForTheNextLife(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, newDisk(newRecord("a", phase(v1.PodFailed), finished))).keep()
+		if !r.journal.Durable("a", true) {
+			t.Error("what was read from the disk is not on it")
+		}
+		r.disk.fail(nil, errDisk)
+		r.journal.Renew("a")
+		r.journal.Changed(newPod("a"), &v1.PodStatus{Phase: v1.PodFailed}, 1, true)
+		if r.journal.Durable("a", false) || r.journal.Durable("a", true) {
+			t.Error("the end of the new life is not on the disk")
+		}
+		r.disk.fail(nil, nil)
+		pass(time.Hour)
+		if !r.journal.Durable("a", true) {
+			t.Error("the end of the new life is on the disk")
+		}
+	})
+}
+
+// IN10: an acknowledgement that comes while a new life begins is one of the earlier life, and does
+// not get into the new record.
+func TestLateAcknowledgementIsOfTheEarlierLife(t *testing.T) {
+	for name, renew := range map[string]func(r *rig){
+		"its first update": func(r *rig) { r.Complete(podworkers.UpdateOptions{Type: podworkers.Create, Pod: newPod("a")}) },
+		"its source":       func(r *rig) { r.journal.renewRetired([]*v1.Pod{newPod("a")}) },
+		"housekeeping": func(r *rig) {
+			NewPruner(PrunerOptions{
+				Journal: r.journal, Desired: pods{"a": nil}, Workers: workers{"a": true}, Undecided: func() error { return nil }, View: r.Get,
+				Forget: func(map[types.UID]struct{}) { r.forgets("a") }, Untold: func(types.UID) bool { return false }, Clock: clock.RealClock{},
+			}).RemoveOrphanedStatuses(nil)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, newDisk(newRecord("a", phase(v1.PodFailed), finished, retired))).keep()
+				r.forgets = func(uid types.UID) { r.journal.Acknowledged(uid, "s", uid, 37) }
+				renew(r)
+				if record := r.journal.Get("a"); record.Lives != 1 || len(record.Acks) != 0 {
+					t.Errorf("life %d, acknowledged %+v", record.Lives, record.Acks)
+				}
+			})
+		})
+	}
+}
+
+// CK8: a clock that was set back in a restart makes no pod wait longer for a disk that fails: what
+// asks it to stop is on the disk.
+func TestClockSetBackDelaysNoTermination(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		later := stopping(checkpoint.Termination{RequestedAt: time.Now().Add(time.Hour), Deleted: true, Cause: checkpoint.CauseDeleted})
+		r := newRig(t, newDisk(newRecord("a", later))).keep()
+		r.journal.Desired(newPod("a"))
+		r.disk.fail(nil, errDisk)
+		if err := r.journal.Record(t.Context(), "a", podworkers.Facts{TerminationRequested: true, Deleted: true}); err != nil {
+			t.Errorf("the pod is not stopped: %v", err)
 		}
 	})
 }

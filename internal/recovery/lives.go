@@ -71,6 +71,7 @@ func (j *Journal) retire(r *checkpoint.Record) {
 	now := j.clock.Now()
 	j.mu.Lock()
 	delete(j.handed, r.UID)
+	delete(j.early, r.UID)
 	since, known := j.retired[r.UID]
 	if !known {
 		since = now
@@ -101,8 +102,8 @@ func (j *Journal) isRetired(r *checkpoint.Record) bool {
 func (j *Journal) renewRetired(pods []*v1.Pod) {
 	for _, p := range pods {
 		if j.isRetired(j.keeper.Get(p.UID)) {
+			j.options.Renewed(p.UID) // first, so that nothing of the earlier life gets into the new record
 			j.Renew(p.UID)
-			j.options.Renewed(p.UID)
 		}
 	}
 }

@@ -67,7 +67,7 @@ func (p *Pruner) RemoveOrphanedStatuses(desired map[types.UID]struct{}) {
 	j := p.options.Journal
 	known := maps.Clone(desired)
 	undecided := p.options.Undecided() != nil
-	var removed []*checkpoint.Record
+	var removed, renewed []*checkpoint.Record
 	for _, r := range j.keeper.All() {
 		_, inSnapshot := desired[r.UID]
 		if inSnapshot && (!r.Terminal() || r.Finished) {
@@ -84,7 +84,7 @@ func (p *Pruner) RemoveOrphanedStatuses(desired map[types.UID]struct{}) {
 		}
 		switch {
 		case fate.newLife:
-			j.Renew(r.UID)
+			renewed = append(renewed, r)
 		case fate.retire:
 			j.retire(r)
 		case fate.remove:
@@ -93,6 +93,9 @@ func (p *Pruner) RemoveOrphanedStatuses(desired map[types.UID]struct{}) {
 	}
 	j.keeper.Dismiss(func(uid types.UID) bool { _, ok := known[uid]; return ok })
 	p.options.Forget(known)
+	for _, r := range renewed { // now nothing of the earlier life gets into the new record
+		j.Renew(r.UID)
+	}
 	p.remove(removed)
 }
 

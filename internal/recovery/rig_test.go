@@ -104,6 +104,8 @@ type rig struct {
 	calls []string
 	// waiting are the pods whose workers went on after a write.
 	waiting []types.UID
+	// forgets, if not nil, is called before the status manager forgets a pod.
+	forgets func(uid types.UID)
 }
 
 // newRig returns an agent that has not loaded its records.
@@ -121,7 +123,10 @@ func newRig(t *testing.T, d *disk) *rig {
 			}
 			return c, nil
 		},
-		Renewed: func(uid types.UID) { r.note("renewed %s", uid) },
+		Renewed: func(uid types.UID) {
+			r.forgetting(uid)
+			r.note("renewed %s", uid)
+		},
 		Written: func(_ types.UID, waiting *v1.Pod) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
@@ -208,7 +213,16 @@ func (r *rig) Get(uid types.UID) (*runtime.PodStatus, error) {
 
 func (r *rig) Restore(s status.Restored) { r.note("restore %s %s", s.Pod.UID, s.Status.Phase) }
 func (r *rig) Adopt(pod *v1.Pod)         { r.note("adopt %s", pod.UID) }
-func (r *rig) Forget(uid types.UID)      { r.note("forget %s", uid) }
+func (r *rig) Forget(uid types.UID) {
+	r.forgetting(uid)
+	r.note("forget %s", uid)
+}
+
+func (r *rig) forgetting(uid types.UID) {
+	if r.forgets != nil {
+		r.forgets(uid)
+	}
+}
 
 func (r *rig) SetContainerStartup(uid types.UID, _ runtime.ContainerID, started bool) {
 	r.note("started %s %t", uid, started)

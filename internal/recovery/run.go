@@ -128,10 +128,12 @@ func (r *Recovery) Run(ctx context.Context) error {
 func (r *Recovery) KeepRecords(ctx context.Context) error {
 	select {
 	case <-r.journal.loaded:
-		return r.journal.keeper.Run(ctx)
 	case <-ctx.Done():
-		return nil
+		if !timing.Ended(r.journal.loaded) { // otherwise what is left is still written
+			return nil
+		}
 	}
+	return r.journal.keeper.Run(ctx)
 }
 
 // firstLoad is a load in progress, or its end.
@@ -382,6 +384,9 @@ func (r *Recovery) Problems() []problem.Problem {
 	}
 	return []problem.Problem{p}
 }
+
+// OpenedC is closed when the gate is open.
+func (r *Recovery) OpenedC() <-chan struct{} { return r.opened }
 
 // Gate returns why no pod may be set up yet, nil once the gate is open.
 func (r *Recovery) Gate() error {

@@ -346,3 +346,63 @@ func TestOrphanEndsWithItsOwnGraceIfItIsRemembered(t *testing.T) {
 		}
 	})
 }
+
+// A node that stops tells pods to stop before their sources have named them. Their kills are completed by
+// their records, and what their sources say later is not another life.
+func TestPodIsStoppedBeforeItsSourceNamesIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, newDisk(newRecord("a"), newRecord("b", stopping(checkpoint.Termination{RequestedAt: time.Now(), GracePeriodSeconds: 20})), newRecord("c", hasNoPod))).keep()
+		grace, done := int64(10), make(chan struct{})
+		kill := func(uid types.UID, desired *v1.Pod) podworkers.UpdateOptions {
+			u := r.KillRunning(&runtime.Pod{UID: uid}, desired, podworkers.KillOptions{GracePeriodSeconds: &grace, Completed: done})
+			if u.Type != podworkers.Kill || u.RunningPod.UID != uid || u.Kill.Completed != done || *u.Kill.GracePeriodSeconds != min(grace, 20) {
+				t.Errorf("%s: %+v", uid, u)
+			}
+			return u
+		}
+		if u := kill("a", nil); u.Pod == nil || u.Pod != r.Remembered("a") {
+			t.Errorf("remembered: %+v", u)
+		}
+		grace = 30
+		if u := kill("b", nil); u.Pod == nil {
+			t.Errorf("it was stopping before: %+v", u)
+		}
+		grace = 10
+		desired := newPod("new")
+		if u := kill("new", desired); u.Pod != desired || r.Remembered("new") != nil {
+			t.Errorf("without a record: %+v", u)
+		}
+		for _, uid := range []types.UID{"c", "unknown"} {
+			if u := kill(uid, nil); u.Pod != nil || r.Remembered(uid) != nil {
+				t.Errorf("%s: %+v", uid, u)
+			}
+		}
+		for _, uid := range []types.UID{"a", "new"} {
+			if !r.journal.Handed(uid) || r.journal.Delivered(uid) {
+				t.Errorf("%s counts as delivered", uid)
+			}
+		}
+		r.journal.Desired(newPod("a"))
+		if !r.journal.Delivered("a") {
+			t.Error("a was delivered")
+		}
+	})
+}
+
+// status.md 9.2: when records are loaded just as the engine ends, what is left is still written.
+func TestRestIsWrittenWhenTheEngineEndsAtOnce(t *testing.T) {
+	for range 50 {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, newDisk())
+			if err := r.Load(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			r.journal.Desired(newPod("a"))
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			if err := r.KeepRecords(ctx); err != nil || r.disk.get("a") == nil {
+				t.Fatalf("%v; the record is not written", err)
+			}
+		})
+	}
+}

@@ -57,5 +57,8 @@ func (j *Journal) Durable(uid types.UID, finished bool) bool {
 		return true
 	}
 	disk := j.keeper.Stored(uid)
+	if disk != nil && disk.Lives != r.Lives {
+		return false // the disk has the end of an earlier life
+	}
 	return disk != nil && (disk.Terminal() || finished && !r.Terminal()) && (!finished || disk.Finished)
 }

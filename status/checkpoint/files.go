@@ -29,6 +29,10 @@ type Files struct {
 	refused map[string][]string
 	// readOnly holds the names whose records are of a newer version.
 	readOnly map[string]bool
+	// aside holds the names whose damaged files were set aside.
+	aside map[string]bool
+	// unsynced: files were removed, and the folder has not been synced since.
+	unsynced bool
 	// reserved: there is a reserve.
 	reserved bool
 
@@ -37,7 +41,7 @@ type Files struct {
 
 // NewFiles returns a store in a folder. It does not touch the folder yet.
 func NewFiles(folder FS) *Files {
-	return &Files{fs: folder, readOnly: map[string]bool{}, refused: map[string][]string{}}
+	return &Files{fs: folder, readOnly: map[string]bool{}, refused: map[string][]string{}, aside: map[string]bool{}}
 }
 
 var _ Store = (*Files)(nil)
@@ -96,7 +100,9 @@ func (l *loading) entry(e fs.DirEntry) {
 		if l.repair {
 			l.changed = l.fs.Remove(name) == nil || l.changed // otherwise the next write replaces it
 		}
-	case name == reserveName, strings.HasSuffix(name, asideSuffix): // reported when it was set aside
+	case name == reserveName:
+	case strings.HasSuffix(name, asideSuffix): // reported when it was set aside
+		l.aside[strings.TrimSuffix(name, asideSuffix)] = true
 	case e.Type().IsRegular() && isRefused(name):
 		l.waiting = append(l.waiting, name)
 	case !plausible || !e.Type().IsRegular():
@@ -114,6 +120,7 @@ func (l *loading) entry(e fs.DirEntry) {
 				l.waiting = append(l.waiting, aside)
 				return // reported by refuse, unless another file takes its place
 			}
+			l.aside[name] = true
 		}
 		l.readOnly[name] = trouble == newer
 		l.out.Bad = append(l.out.Bad, bad)
@@ -254,37 +261,56 @@ func (s *Files) writeTemp(ctx context.Context, r *Record) error {
 	return nil
 }
 
-// Delete removes the files of pods.
+// Delete removes the files of pods, also those that were set aside.
 func (s *Files) Delete(_ context.Context, uids []types.UID) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var problems []error
-	var removed []types.UID
+	var gone []types.UID
 	for _, uid := range uids {
-		name := fileName(uid)
-		if s.isReadOnly(name) {
-			problems = append(problems, &RecordError{UID: uid, Err: ErrReadOnly})
-			continue
-		}
-		again := len(s.refused[name]) > 0
-		if err := s.forget(name); err != nil { // otherwise it would come back with its key
+		removed, err := s.remove(fileName(uid))
+		s.unsynced = s.unsynced || removed
+		if err != nil {
 			problems = append(problems, &RecordError{UID: uid, Err: err})
 			continue
 		}
-		switch err := s.fs.Remove(name); {
-		case err == nil, again && errors.Is(err, fs.ErrNotExist):
-			removed = append(removed, uid)
-		case !errors.Is(err, fs.ErrNotExist):
-			problems = append(problems, &RecordError{UID: uid, Err: err})
-		}
+		gone = append(gone, uid)
 	}
-	if len(removed) == 0 {
+	if !s.unsynced {
 		return errors.Join(problems...)
 	}
 	if err := s.fs.SyncDir(); err != nil {
-		for _, uid := range removed {
+		for _, uid := range gone {
 			problems = append(problems, &RecordError{UID: uid, Err: err})
 		}
+		return errors.Join(problems...)
 	}
+	s.unsynced = false
 	return errors.Join(problems...)
+}
+
+// remove removes the files of one record, and reports whether it may have removed any. The lock is
+// held.
+func (s *Files) remove(name string) (removed bool, err error) {
+	if s.isReadOnly(name) {
+		return false, ErrReadOnly
+	}
+	removed = len(s.refused[name]) > 0 || s.aside[name]
+	if err := s.forget(name); err != nil { // otherwise it would come back with its key
+		return removed, err
+	}
+	if s.aside[name] {
+		if err := s.fs.Remove(name + asideSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return removed, err
+		}
+		delete(s.aside, name)
+	}
+	switch err := s.fs.Remove(name); {
+	case err == nil:
+		return true, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return removed, nil
+	default:
+		return removed, err
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -383,8 +384,68 @@ func TestFailedOperationNamesItsPods(t *testing.T) {
 	}
 }
 
-// status.md 9.11: a record stays below 256 KiB; messages go first,
-// then the pod, and what matters stays.
+// CK7: a removal whose folder could not be synced is not done: the next attempt syncs, although
+// there is no file left to remove.
+func TestUnsyncedRemovalIsRepeated(t *testing.T) {
+	disk := &checkpointtest.Disk{}
+	var broken error
+	s := checkpoint.NewFiles(&checkpointtest.Points{FS: disk, Before: func(op checkpointtest.Op) error {
+		if op.Kind == "syncdir" {
+			return broken
+		}
+		return nil
+	}})
+	if err := s.Write(t.Context(), []*checkpoint.Record{record("a", 1)}); err != nil {
+		t.Fatal(err)
+	}
+	broken = syscall.EIO
+	for range 2 {
+		if err := s.Delete(t.Context(), []types.UID{"a"}); !errors.Is(err, syscall.EIO) {
+			t.Fatalf("while the folder cannot be synced: %v", err)
+		}
+	}
+	broken = nil
+	if err := s.Delete(t.Context(), []types.UID{"a"}); err != nil {
+		t.Fatal(err)
+	}
+	if left := load(t, disk.LosePower(nil)).Records; len(left) != 0 {
+		t.Error("the record is back after a loss of power")
+	}
+	syncs := 0
+	s = checkpoint.NewFiles(&checkpointtest.Points{FS: disk, Before: func(checkpointtest.Op) error { syncs++; return nil }})
+	if err := s.Delete(t.Context(), []types.UID{"a"}); err != nil || syncs != 1 {
+		t.Errorf("removing nothing: %v, %d operations", err, syncs)
+	}
+}
+
+// CK2, CK7: a damaged file that was set aside goes with the record of its pod, also in a later
+// process.
+func TestDamagedFileGoesWithItsRecord(t *testing.T) {
+	for _, later := range []bool{false, true} {
+		disk := &checkpointtest.Disk{}
+		disk.Put("a", []byte("damaged"), 0)
+		disk.Put("b", []byte("damaged"), 0)
+		if later {
+			load(t, disk)
+		}
+		s := checkpoint.NewFiles(disk)
+		if _, err := s.Load(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Write(t.Context(), []*checkpoint.Record{record("a", 1)}); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Delete(t.Context(), []types.UID{"a"}); err != nil {
+			t.Fatal(err)
+		}
+		if got := disk.LosePower(nil).Names(); !slices.Equal(got, []string{"b.corrupt"}) {
+			t.Errorf("left (in a later process: %t): %q", later, got)
+		}
+	}
+}
+
+// status.md 9.11: a record stays below 256 KiB; messages go first, then the pod, and what matters
+// stays. If the pod has to go, messages that fit without it stay whole.
 func TestRecordStaysBelowItsLimit(t *testing.T) {
 	long := func(n int) string { return strings.Repeat("m", n) + "end" }
 	r := record("uid-1", 1)
@@ -409,11 +470,21 @@ func TestRecordStaysBelowItsLimit(t *testing.T) {
 		t.Error("the record in memory was cut")
 	}
 
-	r = record("uid-1", 1)
 	r.Pod.Annotations = map[string]string{"a": long(300 << 10)}
 	disk.Put("uid-1", file(t, r), 0)
-	if got := load(t, disk).Records[0]; got.Pod != nil || got.Version != 1 {
-		t.Errorf("a pod over the limit: %v", got.Pod != nil)
+	got = load(t, disk).Records[0]
+	if c, _ := got.Container("39"); got.Pod != nil || !strings.HasSuffix(c.Ends[0].Message, "end") {
+		t.Errorf("a pod and messages over the limit: pod %v, %.60v", got.Pod != nil, c)
+	}
+	r = record("uid-1", 1)
+	r.Pod.Annotations = map[string]string{"a": long(300 << 10)}
+	r.Status.Message = "low on memory"
+	r.Termination = &checkpoint.Termination{Decision: &checkpoint.Decision{Message: "low on memory"}}
+	r.Containers[0].Ends[0].Message = "cannot open config"
+	disk.Put("uid-1", file(t, r), 0)
+	got = load(t, disk).Records[0]
+	if got.Pod != nil || got.Version != 1 || got.Status.Message == "" || got.Termination.Decision.Message == "" || got.Containers[0].Ends[0].Message == "" {
+		t.Errorf("a pod over the limit: pod %v, %+v, %+v, %+v", got.Pod != nil, got.Status, got.Termination.Decision, got.Containers[0].Ends[0])
 	}
 	r.Source = long(300 << 10)
 	if err := checkpoint.NewFiles(disk).Write(t.Context(), []*checkpoint.Record{r}); err == nil {

@@ -23,8 +23,8 @@ const (
 	magic         = "podwright-checkpoint"
 	plainVersion  = 1
 	sealedVersion = 2
-	// maxSize is the limit of a record in its file (spec/status.md 9.11). A record above it loses
-	// messages first, then the pod.
+	// maxSize is the limit of a record in its file (spec/status.md 9.11). See [shrink] for what a
+	// record above it loses.
 	maxSize = 256 << 10
 	// maxMessage is how much of an end's message is kept (CK1).
 	maxMessage = 12 << 10
@@ -47,10 +47,11 @@ func (s seals) encode(r *Record) ([]byte, error) {
 		return nil, err
 	}
 	for step := 0; len(body)+headerSize > maxSize; step++ {
-		if r = shrink(r, step); r == nil {
+		smaller := shrink(r, step)
+		if smaller == nil {
 			return nil, fmt.Errorf("record of %d bytes is over the limit of %d", len(body), maxSize)
 		}
-		if body, err = json.Marshal(r); err != nil {
+		if body, err = json.Marshal(smaller); err != nil {
 			return nil, err
 		}
 	}

@@ -113,11 +113,12 @@ func (k *Keeper) Get(uid types.UID) *Record {
 	return nil
 }
 
-// Stored returns the record of a pod as the store has it, or nil.
+// Stored returns the record of a pod as the store has it, or nil; what it has of a deleted record
+// does not count.
 func (k *Keeper) Stored(uid types.UID) *Record {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if e := k.entries[uid]; e != nil {
+	if e := k.entries[uid]; e != nil && e.erase == 0 {
 		return e.disk
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/status/checkpoint"
@@ -245,6 +246,65 @@ func TestBadRecordHarmsNoOther(t *testing.T) {
 	})
 }
 
+// status.md 9.2: at the end every record is tried once: one that cannot be written keeps none of
+// many others from the disk.
+func TestBadRecordHarmsNoOtherAtTheEnd(t *testing.T) {
+	const pods = 3000 // several batches
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, &checkpointtest.Disk{})
+		for i := range pods {
+			b.note(types.UID(fmt.Sprintf("p%04d", i)), checkpoint.Lazy, 1)
+		}
+		b.keeper.Ensure("huge", func(r *checkpoint.Record) checkpoint.Class {
+			r.Source = strings.Repeat("x", checkpoint.MaxSize)
+			return checkpoint.Lazy
+		})
+		b.stop()
+		if n := len(load(t, b.disk).Records); n != pods {
+			t.Errorf("%d of %d records are written", n, pods)
+		}
+	})
+}
+
+// TestNothingWaitsForALogger: log lines about the store may take as long as they like.
+func TestNothingWaitsForALogger(t *testing.T) {
+	for _, loads := range []bool{true, false} {
+		var broken error
+		lines, release := make(chan string), make(chan struct{})
+		k := checkpoint.NewKeeper(checkpoint.Options{
+			Store: checkpoint.NewFiles(&checkpointtest.Points{
+				FS: &checkpointtest.Disk{}, Before: func(checkpointtest.Op) error { return broken }, OnRead: func(string) error { return broken },
+			}),
+			Reserve: -1,
+			Logger:  funcr.New(func(_, line string) { lines <- line; <-release }, funcr.Options{}),
+		})
+		if loads {
+			broken = syscall.EIO
+			ended := make(chan error)
+			go func() { _, err := k.Load(t.Context()); ended <- err }()
+			<-lines
+			k.Get("a")
+			close(release)
+			if err := <-ended; !errors.Is(err, syscall.EIO) {
+				t.Error(err)
+			}
+			continue
+		}
+		run(t, k)
+		broken = syscall.EIO
+		ensure(k, "a", checkpoint.Durable)
+		<-lines
+		k.Get("a")
+		broken = nil
+		release <- struct{}{}
+		if line := <-lines; !strings.Contains(line, "again") {
+			t.Error(line)
+		}
+		k.Get("a")
+		close(release)
+	}
+}
+
 // CK7, cleanup edge case 36: a record goes for good, and a new life of
 // the same UID is written only once it is gone.
 func TestDeletedRecordIsGoneForGood(t *testing.T) {
@@ -277,6 +337,9 @@ func TestDeletedRecordIsGoneForGood(t *testing.T) {
 			r.Name = "second life"
 			return checkpoint.Durable
 		})
+		if r := b.keeper.Stored("a"); r != nil {
+			t.Errorf("the disk has version %d of the new life", r.Version)
+		}
 		if err := b.keeper.Sync(t.Context(), "a"); !errors.Is(err, syscall.EIO) || b.onDisk("a") != 2 {
 			t.Errorf("%v, version %d", err, b.onDisk("a"))
 		}

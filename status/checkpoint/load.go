@@ -13,15 +13,23 @@ import (
 // on.
 func (k *Keeper) Load(ctx context.Context) (Loaded, error) {
 	loaded, err := k.options.Store.Load(ctx)
-	k.mu.Lock()
-	defer k.mu.Unlock()
 	if err != nil {
-		k.fail(fmt.Errorf("load: %w", err))
+		k.mu.Lock()
+		turn := k.fail(fmt.Errorf("load: %w", err))
+		k.mu.Unlock()
+		k.log(turn)
 		return Loaded{}, err
 	}
 	for _, uid := range loaded.partial {
 		k.options.Logger.Info("A checkpoint has results of a kind of probe that this version does not know: they are dropped", "uid", uid)
 	}
+	return k.take(loaded), nil
+}
+
+// take takes over what was loaded.
+func (k *Keeper) take(loaded Loaded) Loaded {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	first := !k.loaded
 	k.fault.err, k.loaded, k.loadedAt = nil, true, k.options.Clock.Now()
 	stale := map[types.UID]bool{}
@@ -48,7 +56,7 @@ func (k *Keeper) Load(ctx context.Context) (Loaded, error) {
 			k.bad[b.Name] = b
 		}
 	}
-	return loaded, nil
+	return loaded
 }
 
 // takeOver takes over one record of the store. The lock is held.

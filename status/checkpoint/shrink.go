@@ -8,18 +8,23 @@ import (
 // large.
 var messageSteps = [...]int{2048, 256, 0}
 
-// shrink returns a smaller copy of a record, or nil if nothing can be left out any more: messages
-// go first, then the pod (spec/status.md 9.11).
+// shrink returns a smaller copy of a record, the smaller the higher the step, or nil if nothing can
+// be left out any more. Messages are cut first; if that is not enough, the pod goes, and messages
+// are cut only if they do not fit even then (spec/status.md 9.11).
 func shrink(r *Record, step int) *Record {
-	switch {
-	case step < len(messageSteps):
+	if step < len(messageSteps) {
 		return cutMessages(r, messageSteps[step])
-	case r.Pod != nil:
-		c := r.Clone()
-		c.Pod = nil
+	}
+	step -= len(messageSteps)
+	if r.Pod == nil || step > len(messageSteps) {
+		return nil
+	}
+	c := r.Clone()
+	c.Pod = nil
+	if step == 0 {
 		return c
 	}
-	return nil
+	return cutMessages(c, messageSteps[step-1])
 }
 
 // cutMessages returns a copy in which no message is longer than limit.

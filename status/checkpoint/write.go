@@ -26,6 +26,8 @@ type job struct {
 	seq    uint64
 }
 
+func byUID(a, b job) int { return cmp.Compare(a.entry.uid, b.entry.uid) }
+
 // Run writes until ctx ends, then writes everything that is left, once. A second Run is an error.
 func (k *Keeper) Run(ctx context.Context) error {
 	k.mu.Lock()
@@ -40,7 +42,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		retry := k.keepReserve(k.options.Clock.Now())
 		k.mu.Lock()
-		jobs, wait := k.next(k.options.Clock.Now(), false)
+		jobs, wait := k.next(k.options.Clock.Now())
 		k.mu.Unlock()
 		if len(jobs) == 0 {
 			if wait < 0 || retry >= 0 && retry < wait {
@@ -51,14 +53,43 @@ func (k *Keeper) Run(ctx context.Context) error {
 		}
 		k.write(last, jobs)
 	}
+	k.writeRest(last)
+	return nil
+}
+
+// writeRest writes everything that is left. What fails is not tried again, and keeps nothing else
+// from the disk.
+func (k *Keeper) writeRest(ctx context.Context) {
+	failed := map[types.UID]bool{}
 	for {
 		k.mu.Lock()
-		jobs, _ := k.next(k.options.Clock.Now(), true)
+		jobs := k.rest(failed)
 		k.mu.Unlock()
-		if len(jobs) == 0 || !k.write(last, jobs) {
-			return nil
+		if len(jobs) == 0 {
+			return
+		}
+		for uid := range k.write(ctx, jobs) {
+			failed[uid] = true
 		}
 	}
+}
+
+// rest returns what to write next at the end, durable changes first. The lock is held.
+func (k *Keeper) rest(failed map[types.UID]bool) (jobs []job) {
+	var lazy []job
+	for _, e := range k.dirty {
+		switch {
+		case failed[e.uid]:
+		case e.durable > e.written:
+			jobs = append(jobs, e.job())
+		default:
+			lazy = append(lazy, e.job())
+		}
+	}
+	slices.SortFunc(jobs, byUID)
+	slices.SortFunc(lazy, byUID)
+	jobs = append(jobs, lazy...)
+	return jobs[:min(maxBatch, len(jobs))]
 }
 
 // sleep waits for work.
@@ -78,8 +109,8 @@ func (k *Keeper) sleep(ctx context.Context, wait time.Duration) {
 
 // next returns what to write now, or how long to wait; a negative wait means until something
 // happens. The lock is held.
-func (k *Keeper) next(now time.Time, all bool) (jobs []job, wait time.Duration) {
-	if !all && now.Before(k.soonest) {
+func (k *Keeper) next(now time.Time) (jobs []job, wait time.Duration) {
+	if now.Before(k.soonest) {
 		return nil, k.soonest.Sub(now)
 	}
 	wait = -1
@@ -89,7 +120,7 @@ func (k *Keeper) next(now time.Time, all bool) (jobs []job, wait time.Duration) 
 		switch {
 		case e.urgent, !wakeAt.After(now) && e.durable > e.written:
 			jobs = append(jobs, e.job())
-		case all, !wakeAt.After(now):
+		case !wakeAt.After(now):
 			lazy = append(lazy, e)
 		default:
 			if left := wakeAt.Sub(now); wait < 0 || left < wait {
@@ -102,14 +133,14 @@ func (k *Keeper) next(now time.Time, all bool) (jobs []job, wait time.Duration) 
 		k.soonest = now.Add(wait)
 	}
 	room := maxLazy
-	if all || len(jobs) == 0 {
+	if len(jobs) == 0 {
 		room = maxBatch
 	}
 	slices.SortFunc(lazy, func(a, b *entry) int { return cmp.Or(a.since.Compare(b.since), cmp.Compare(a.uid, b.uid)) })
 	for _, e := range lazy[:min(room, len(lazy))] {
 		jobs = append(jobs, e.job())
 	}
-	slices.SortFunc(jobs, func(a, b job) int { return cmp.Compare(a.entry.uid, b.entry.uid) })
+	slices.SortFunc(jobs, byUID)
 	return jobs[:min(maxBatch, len(jobs))], wait
 }
 
@@ -127,8 +158,8 @@ func (k *Keeper) wakeAt(e *entry) time.Time {
 
 func (e *entry) job() job { return job{entry: e, record: e.record, erase: e.erase, seq: e.seq} }
 
-// write brings one batch to the store, and reports whether all of it succeeded.
-func (k *Keeper) write(ctx context.Context, jobs []job) bool {
+// write brings one batch to the store, and returns what failed.
+func (k *Keeper) write(ctx context.Context, jobs []job) (bad map[types.UID]error) {
 	began := k.options.Clock.Now()
 	k.busy(began)
 	defer k.busy(time.Time{})
@@ -142,7 +173,7 @@ func (k *Keeper) write(ctx context.Context, jobs []job) bool {
 	if len(erase) > 0 {
 		problems = k.options.Store.Delete(ctx, erase)
 	}
-	bad := byPod(problems)
+	bad = byPod(problems)
 	var records []*Record
 	for _, j := range jobs {
 		if j.record != nil && bad[j.entry.uid] == nil {
@@ -162,11 +193,12 @@ func (k *Keeper) write(ctx context.Context, jobs []job) bool {
 		}
 	}
 	k.metrics.wrote(ctx, len(jobs)-len(bad), len(bad), k.options.Clock.Since(began))
-	written := k.finishBatch(jobs, bad)
+	written, turn := k.finishBatch(jobs, bad)
+	k.log(turn)
 	for _, uid := range written {
 		k.options.Written(uid)
 	}
-	return len(bad) == 0
+	return bad
 }
 
 // busy records since when the store has been writing; zero: it is not.
@@ -197,8 +229,9 @@ func byPod(err error) map[types.UID]error {
 	return out
 }
 
-// finishBatch records how a batch went, and returns the pods that were written.
-func (k *Keeper) finishBatch(jobs []job, bad map[types.UID]error) (written []types.UID) {
+// finishBatch records how a batch went, and returns the pods that were written and what is to be
+// logged.
+func (k *Keeper) finishBatch(jobs []job, bad map[types.UID]error) (written []types.UID, t turn) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	var failure error
@@ -224,11 +257,9 @@ func (k *Keeper) finishBatch(jobs []job, bad map[types.UID]error) (written []typ
 		}
 	}
 	if failure != nil {
-		k.fail(failure)
-		return written
+		return written, k.fail(failure)
 	}
-	k.recover()
-	return written
+	return written, k.recover()
 }
 
 // succeeded records that a record is on the disk, and takes the entry off the list if nothing of it
@@ -262,21 +293,39 @@ func (k *Keeper) failed(e *entry, err error) {
 	e.retry = k.options.Clock.Now().Add(e.pause)
 }
 
+// turn is a beginning or an end of the store's failing. The zero value is neither.
+type turn struct {
+	began     error
+	ended     bool
+	failedFor time.Duration
+}
+
+// log logs a turn. The lock is not held: a logger may block, and nothing else waits for it.
+func (k *Keeper) log(t turn) {
+	switch {
+	case t.began != nil:
+		k.options.Logger.Error(t.began, "checkpoints fail; nothing is removed from the runtime that they should hold")
+	case t.ended:
+		k.options.Logger.Info("checkpoints are written again", "failedFor", t.failedFor.String())
+	}
+}
+
 // fail records that the store fails. The lock is held.
-func (k *Keeper) fail(err error) {
+func (k *Keeper) fail(err error) (t turn) {
 	if k.fault.err == nil {
 		k.fault.since = k.options.Clock.Now()
-		k.options.Logger.Error(err, "checkpoints fail; nothing is removed from the runtime that they should hold")
+		t.began = err
 	}
 	k.fault.err = err
 	k.fault.count++
+	return t
 }
 
 // recover records that the store took all of a batch: the rest need not wait out its back-off. The
 // lock is held.
-func (k *Keeper) recover() {
+func (k *Keeper) recover() (t turn) {
 	if k.fault.err == nil {
-		return
+		return t
 	}
 	soon := k.options.Clock.Now().Add(k.options.RetryMin)
 	failing := false
@@ -290,7 +339,8 @@ func (k *Keeper) recover() {
 		}
 	}
 	if !failing {
-		k.options.Logger.Info("checkpoints are written again", "failedFor", k.options.Clock.Since(k.fault.since).String())
+		t = turn{ended: true, failedFor: k.options.Clock.Since(k.fault.since)}
 		k.fault.err = nil
 	}
+	return t
 }
