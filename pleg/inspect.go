@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -26,9 +27,11 @@ type job struct {
 	// twice looks a second time before believing that the pod is not listed.
 	twice bool
 	// asked: a caller waits for the reading.
-	asked       bool
-	known       bool
-	objects     []object
+	asked   bool
+	known   bool
+	objects []object
+	// last is the pod's last good status, nil if there is none.
+	last        *runtime.PodStatus
 	fingerprint uint64
 	reports     map[string]runtime.State
 	made        []madeObject
@@ -163,10 +166,11 @@ func (g *Generator) begin(r *record) *job {
 	}
 	j := &job{
 		record: r, known: r.known, objects: r.objects, fingerprint: r.fingerprint,
-		force: r.reinspect || len(r.readers) > 0, twice: r.alive && len(r.readers) > 0, asked: len(r.readers) > 0, readers: r.readers,
+		force: r.reinspect || len(r.readers) > 0, twice: r.mayRun() && len(r.readers) > 0, asked: len(r.readers) > 0, readers: r.readers,
 		reports: maps.Clone(r.reports), began: g.options.Clock.Now(),
 		made: slices.Clone(r.made), gone: slices.Clone(r.gone), described: r.described,
 	}
+	j.last, _ = g.cache.get(r.uid)
 	// Only a list shows what was made for a pod that is not tracked.
 	list := r.list || r.request != 0 && !r.tracked || slices.ContainsFunc(r.readers, func(call *reader) bool { return call.list })
 	switch {
@@ -232,44 +236,53 @@ func (g *Generator) read(ctx context.Context, j *job) reading {
 	}
 }
 
-func (g *Generator) readOnce(ctx context.Context, j *job, pod *runtime.Pod) (result reading) {
-	if pod == nil {
+// readOnce reads a pod as it was listed, or lists it first. What it should have and the list lacks is read by its ID.
+func (g *Generator) readOnce(ctx context.Context, j *job, listed *runtime.Pod) (result reading) {
+	if listed == nil {
 		listing, err := g.view.List(ctx, j.record.uid)
 		if err != nil {
 			return reading{err: err}
 		}
 		result.stamp = listing.Stamp
-		for _, p := range g.view.Pods(listing) {
-			if p.UID == j.record.uid {
-				pod = p
-			}
-		}
-		if pod == nil && len(j.made) > 0 {
-			pod = &runtime.Pod{UID: j.record.uid, Stamp: listing.Stamp}
-		}
-		if pod == nil {
-			return result
-		}
+		listed = j.find(g.view.Pods(listing), listing.Stamp)
 	}
 	for _, m := range j.made {
-		if has(pod, m.id) {
+		if has(listed, m.id) {
 			result.shown = append(result.shown, m.id)
 		}
 	}
-	pod = withMade(pod, j.made)
+	pod := withKnown(withMade(listed, j.made), j.last, j.gone)
 	objects := listedObjects(pod)
+	unlisted := len(listed.Sandboxes)+len(listed.Containers) == 0
+	if unlisted && len(objects) == 0 {
+		return result
+	}
 	result.pod, result.stamp, result.fingerprint = pod, pod.Stamp, g.printer.all(objects)
-	if !j.force && j.known && slices.Equal(objects, j.objects) {
+	if !j.force && j.known && pod == listed && slices.Equal(objects, j.objects) {
 		return result
 	}
 	if result.status, result.err = g.view.PodStatus(ctx, pod); result.err != nil {
 		return result
 	}
 	result.missing = missing(j.made, result.status)
-	if len(result.missing) > 0 && len(result.status.Sandboxes)+len(result.status.Containers) == 0 {
-		result.pod, result.status = nil, nil // what was made is gone, and the list shows nothing either
+	if (unlisted || len(result.missing) > 0) && len(result.status.Sandboxes)+len(result.status.Containers) == 0 {
+		result.pod, result.status = nil, nil // what was known is gone, and the list shows nothing either
 	}
 	return result
+}
+
+// find returns the job's pod as it was listed, without objects if it was not.
+func (j *job) find(pods []*runtime.Pod, stamp runtime.Stamp) *runtime.Pod {
+	for _, p := range pods {
+		if p.UID == j.record.uid {
+			return p
+		}
+	}
+	pod := &runtime.Pod{UID: j.record.uid, Stamp: stamp}
+	if j.last != nil {
+		pod.Name, pod.Namespace = j.last.Name, j.last.Namespace
+	}
+	return pod
 }
 
 // expired records that a job ran into its limit, while its call may still hang: the entry keeps its
@@ -299,10 +312,20 @@ func (g *Generator) expired(j *job) {
 	failures, object := r.failures, &corev1.ObjectReference{Kind: "Pod", APIVersion: "v1", Namespace: r.namespace, Name: r.name, UID: r.uid}
 	g.later = append(g.later, func() {
 		g.options.Logger.Info("Inspection timed out", "uid", object.UID, "pod", object.Namespace+"/"+object.Name, "failures", failures, "limit", g.options.InspectTimeout)
-		if g.options.Recorder != nil {
-			g.options.Recorder.Eventf(object, corev1.EventTypeWarning, "InspectionTimedOut", "The container runtime did not describe the pod within %v", g.options.InspectTimeout)
-		}
+		g.tell(object)
 	})
+}
+
+// tell writes the event of a reading that ran out of time. A recorder that panics harms nothing else (B2).
+func (g *Generator) tell(object *corev1.ObjectReference) {
+	defer func() {
+		if p := recover(); p != nil {
+			g.options.Logger.Error(fmt.Errorf("panic: %v\n%s", p, debug.Stack()), "Event recorder panicked", "uid", object.UID)
+		}
+	}()
+	if g.options.Recorder != nil {
+		g.options.Recorder.Eventf(object, corev1.EventTypeWarning, "InspectionTimedOut", "The container runtime did not describe the pod within %v", g.options.InspectTimeout)
+	}
 }
 
 // refuse ends the ReadNow calls waiting for a pod.

@@ -514,3 +514,20 @@ func TestNewReportsEveryProblem(t *testing.T) {
 		}
 	}
 }
+
+// badRecorder panics.
+type badRecorder struct{}
+
+func (badRecorder) Eventf(apiruntime.Object, string, string, string, ...any) { panic("no such pod") }
+
+// B2, B3: a recorder that panics harms no reading.
+func TestRecorderThatPanicsHarmsNothing(t *testing.T) {
+	inBubble(t, Options{Recorder: badRecorder{}}, func(b *bench) { b.pod("p", "c") }, func(b *bench) {
+		b.fail(hanging("ContainerStatus", "p", false, nil))
+		b.container("p", "c", sExited)
+		pass(12 * time.Second)
+		b.fail(nil)
+		pass(3 * time.Second)
+		b.expect("read again", "p: Died [p/c]")
+	})
+}

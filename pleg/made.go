@@ -138,6 +138,31 @@ func withMade(listed *runtime.Pod, made []madeObject) *runtime.Pod {
 	return &pod
 }
 
+// withKnown returns the listed pod with the objects of its last status that the list lacks and no call has removed. A list
+// may be partial, as that of a runtime that restarts between the two calls of a list, and only the answer to a reading by
+// ID shows that an object is gone.
+func withKnown(listed *runtime.Pod, last *runtime.PodStatus, gone []string) *runtime.Pod {
+	if last == nil {
+		return listed
+	}
+	pod := *listed
+	pod.Sandboxes, pod.Containers = slices.Clone(listed.Sandboxes), slices.Clone(listed.Containers)
+	for _, s := range last.Sandboxes {
+		if !slices.Contains(gone, s.ID) {
+			addSandbox(&pod, s.ID)
+		}
+	}
+	for _, c := range last.Containers {
+		if !slices.Contains(gone, c.ID.ID) {
+			addContainer(&pod, c.ID.ID, c.SandboxID)
+		}
+	}
+	if len(pod.Sandboxes)+len(pod.Containers) == len(listed.Sandboxes)+len(listed.Containers) {
+		return listed
+	}
+	return &pod
+}
+
 func addMade(pod *runtime.Pod, made []madeObject) {
 	for _, m := range made {
 		if m.sandboxID == "" {

@@ -18,12 +18,13 @@ func (g *Generator) finish(ctx context.Context, j *job, result reading, end endi
 		g.places--
 	}
 	r.busy = false
+	heldBack := r.holds > 0 && len(j.readers) == 0 && result.err == nil && result.status != nil
 	switch {
 	case ctx.Err() != nil && (end != inTime || result.err != nil):
 		g.interrupted(j)
 	case end != inTime:
 		// expired has noted it.
-	case r.holds > 0 && len(j.readers) == 0 && result.err == nil && result.status != nil:
+	case heldBack:
 		r.request = g.view.Stamp() // D8: what was read in between is not published
 	case result.err != nil:
 		g.failed(j, result)
@@ -40,7 +41,9 @@ func (g *Generator) finish(ctx context.Context, j *job, result reading, end endi
 	if end == inTime && result.err == nil {
 		r.failures = 0
 		r.takeIn(j, &result)
-		g.clearReports(j)
+		if !heldBack {
+			g.clearReports(j)
+		}
 	}
 	g.followUp(r)
 }
@@ -93,7 +96,7 @@ func (g *Generator) absent(j *job, result reading) {
 	forced := len(j.readers) > 0
 	_, failed := g.cache.get(r.uid)
 	switch {
-	case !forced && (r.alive || g.round == 0):
+	case !forced && (r.mayRun() || g.round == 0):
 		uid := r.uid
 		g.later = append(g.later, func() { g.options.Logger.V(1).Info("Refreshed pod is not listed", "uid", uid) })
 	case !forced && !r.known && failed == nil:

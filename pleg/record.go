@@ -174,6 +174,10 @@ func normalize(objects []object) []object {
 	return slices.CompactFunc(objects, func(a, b object) bool { return a.id == b.id && a.sandbox == b.sandbox })
 }
 
+// mayRun reports whether something of the pod ran in the latest list that had the pod, or in the latest reading. The list
+// may be older, or partial.
+func (r *record) mayRun() bool { return r.alive || anyRunning(r.objects) }
+
 func anyRunning(objects []object) bool {
 	return slices.ContainsFunc(objects, func(o object) bool { return o.state == running })
 }

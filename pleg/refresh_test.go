@@ -259,6 +259,26 @@ func TestReadingFromBeforeAHoldIsNotPublished(t *testing.T) {
 	})
 }
 
+// D7, D8: what was reported counts until a reading that has it is published, so not until one that a hold keeps back.
+func TestReportOutlivesAReadingThatIsNotPublished(t *testing.T) {
+	inBubble(t, Options{}, func(b *bench) { b.pod("p", "c") }, func(b *bench) {
+		block := make(chan struct{})
+		b.fail(hanging("ContainerStatus", "p/", true, block))
+		b.container("p", "d", sRunning)
+		b.Report("p", "p/c", runtime.Exited)
+		b.Refresh("p")
+		synctest.Wait()
+		b.Hold("p")
+		close(block)
+		pass(2 * reportDelay)
+		b.Release("p")
+		synctest.Wait()
+		b.container("p", "c", sExited) // the runtime shows it only now
+		pass(2 * reportDelay)
+		b.expect("released", "p: Started|Died [p/c]")
+	})
+}
+
 // A hold of a pod that nothing happens to leaves no trace.
 func TestHoldOfAQuietPodLeavesNoTrace(t *testing.T) {
 	inBubble(t, Options{}, func(b *bench) { b.pod("p", "c") }, func(b *bench) {

@@ -29,7 +29,7 @@ type listCount struct {
 	containers  [4]int // by runtime.State
 	// unchanged counts the pods whose fingerprint matches the list.
 	unchanged int
-	// unconfirmed counts the pods that had something running and are missing, malformed the objects
+	// unconfirmed counts the pods that may run and are missing, malformed the objects
 	// without ID, metadata or image, and foreign those that belong to another owner.
 	unconfirmed, malformed, foreign int
 }
@@ -61,11 +61,12 @@ func (g *Generator) relistOnce(ctx context.Context, shared bool) (*cri.Listing, 
 	return listing, b, nil
 }
 
-// relisted ends a relist. Once a shared relist is over, the dispatcher, which waits for it, finds it recorded.
+// relisted ends a relist. Once a shared relist is over, the dispatcher, which waits for it, finds it recorded, unless a
+// pod waits to be confirmed gone, which only an ordinary relist does.
 func (g *Generator) relisted(shared bool) {
 	if shared {
 		g.mu.Lock()
-		g.shared = true
+		g.shared = g.scan.count.unconfirmed == 0
 		g.mu.Unlock()
 		defer g.signal()
 	}
@@ -154,7 +155,7 @@ func (g *Generator) compare(l *cri.Listing, now time.Time, shared bool) *batch {
 		g.forget(r)
 	}
 	g.compact()
-	if changed > 0 || len(gone) > 0 {
+	if changed > 0 || len(gone) > 0 || g.scan.count.unconfirmed > 0 {
 		g.active = now
 	}
 	b.finish()
@@ -251,7 +252,7 @@ func (g *Generator) vanish(r *record, t runtime.Stamp, shared bool) absence {
 	case shown && (r.busy || r.holds > 0 && len(r.objects) > 0):
 		r.open, r.why = true, "not listed, a reading or a hold is under way"
 		return unconfirmed
-	case r.alive && r.missing < g.options.ConfirmVanished:
+	case r.mayRun() && r.missing < g.options.ConfirmVanished:
 		if !shared { // lists of ListRunning may directly follow each other
 			r.missing++
 		}

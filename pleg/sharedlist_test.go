@@ -2,6 +2,7 @@ package pleg
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -94,4 +95,40 @@ func TestListRunningConfirmsNoAbsence(t *testing.T) {
 			t.Errorf("the pod is not believed gone: %v, %v", status, err)
 		}
 	})
+}
+
+// B15, R7, B7: housekeeping lists every 2 s, so relists with a longer period would always be left out. While a pod waits
+// to be confirmed gone, they are not, and their period is the short one.
+func TestSharedListsKeepNoPodFromBeingGone(t *testing.T) {
+	for _, c := range []struct{ period, quiet, within time.Duration }{
+		{time.Second, 5 * time.Second, 6 * time.Second},
+		{3 * time.Second, 0, 12 * time.Second},
+	} {
+		t.Run(fmt.Sprint(c), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t, Options{Period: c.period, QuietPeriod: c.quiet, Streamer: newTap()})
+				b.pod("p", "c")
+				defer b.run()()
+				house := func(d time.Duration) {
+					for end := time.Now().Add(d); time.Now().Before(end); <-time.After(2 * time.Second) {
+						if _, err := b.ListRunning(t.Context()); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				house(40 * time.Second) // quiet
+				b.events()
+				b.remove("p")
+				house(c.within)
+				b.expect("vanished", "p: Died|Removed [p/s0 p/c]")
+				house(20 * time.Second)
+				lists := 0
+				b.lists(&lists)
+				house(time.Minute)
+				if got := b.lists(&lists); got != 60 {
+					t.Errorf("%d list calls in a quiet minute, want the 60 of housekeeping", got)
+				}
+			})
+		})
+	}
 }

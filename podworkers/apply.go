@@ -121,9 +121,7 @@ func (w *Workers) carryOut(root context.Context, list []machine.Effect, self *ca
 		case machine.EffectCancelCall:
 			handle(e.Call).cancel(e.Cause)
 		case machine.EffectRefresh:
-			if w.options.Views != nil {
-				w.options.Views.Refresh(e.UID)
-			}
+			w.refresh(e.UID)
 		case machine.EffectObserve:
 			w.observe(e)
 		case machine.EffectWarn:
@@ -134,11 +132,23 @@ func (w *Workers) carryOut(root context.Context, list []machine.Effect, self *ca
 			}
 		case machine.EffectMetric:
 			if root != nil {
-				w.metrics.record(root, e)
+				w.measure(root, e)
 			}
 		}
 	}
 	return next
+}
+
+func (w *Workers) refresh(uid types.UID) {
+	defer w.harmless(uid, "ask for a new view")
+	if w.options.Views != nil {
+		w.options.Views.Refresh(uid)
+	}
+}
+
+func (w *Workers) measure(root context.Context, e *machine.Effect) {
+	defer w.harmless(e.UID, "measure")
+	w.metrics.record(root, e)
 }
 
 func handle(c *machine.Call) *call {
@@ -150,9 +160,15 @@ func handle(c *machine.Call) *call {
 // stop before it started (W6, N6).
 func (w *Workers) observe(e *machine.Effect) {
 	b := w.event(machine.EventObserved)
-	b.event.UID = e.UID
-	o := &b.event.Observed
-	o.Known = true
+	b.event.UID, b.event.Observed = e.UID, w.look(e)
+	w.apply(b, nil)
+}
+
+// look makes the observation, which has failed if code of others panics.
+func (w *Workers) look(e *machine.Effect) (seen machine.Observation) {
+	seen.Failed = true
+	defer w.harmless(e.UID, "look whether the pod or its name runs")
+	o := machine.Observation{Known: true}
 	if w.peeker != nil {
 		status, err := w.peeker.Peek(e.UID)
 		o.Known = err == nil
@@ -168,7 +184,7 @@ func (w *Workers) observe(e *machine.Effect) {
 			o.Others = append(o.Others, w.other(e.UID, other, mayKill))
 		}
 	}
-	w.apply(b, nil)
+	return o
 }
 
 // other adds what is remembered about a pod that runs under the name of another one, if it
@@ -203,6 +219,7 @@ func (w *Workers) warn(e *machine.Effect) {
 
 func (w *Workers) tell(pod *v1.Pod, reason, format string, args ...any) {
 	if w.options.Events != nil && pod != nil {
+		defer w.harmless(pod.UID, "record an event")
 		w.options.Events.Eventf(pod, v1.EventTypeWarning, reason, format, args...)
 	}
 }

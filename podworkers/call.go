@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/podwright/podwright/podworkers/internal/machine"
 	"github.com/podwright/podwright/runtime"
 )
@@ -147,11 +149,16 @@ func (w *Workers) wait(ctx context.Context, c *call) (view *runtime.PodStatus, e
 	defer w.enter(c, stepCall)
 	began := w.options.Clock.Now()
 	view, err = w.newView(ctx, c)
-	w.metrics.viewWait(context.WithoutCancel(ctx), w.options.Clock.Since(began))
+	w.waited(ctx, c, w.options.Clock.Since(began))
 	if err == nil && view == nil {
 		err = errNoView
 	}
 	return view, err
+}
+
+func (w *Workers) waited(ctx context.Context, c *call, d time.Duration) {
+	defer w.harmless(c.UID, "measure")
+	w.metrics.viewWait(context.WithoutCancel(ctx), d)
 }
 
 // journal makes facts durable.
@@ -179,12 +186,29 @@ func (w *Workers) peek(c *call) (*runtime.PodStatus, bool) {
 	if w.peeker == nil {
 		return nil, false
 	}
-	view, err := w.peeker.Peek(c.UID)
-	if err != nil || view == nil || c.After > 0 && view.Stamp <= c.After {
+	view, err := w.peekAt(c.UID)
+	if err != nil || c.After > 0 && view.Stamp <= c.After {
 		return nil, false
 	}
 	copied := *view
 	return &copied, true
+}
+
+// peekAt returns the newest view of a pod, whatever its age. The error says that there is none.
+func (w *Workers) peekAt(uid types.UID) (view *runtime.PodStatus, err error) {
+	err = errNoView // also after a panic
+	defer w.harmless(uid, "look at the newest view")
+	if view, found := w.peeker.Peek(uid); found != nil || view != nil {
+		return view, found
+	}
+	return nil, errNoView
+}
+
+// harmless ends a panic of the code of others, outside of the pod's own calls: it is logged, and the rest goes on (L8).
+func (w *Workers) harmless(uid types.UID, doing string) {
+	if p := recover(); p != nil {
+		w.options.Logger.Error(fmt.Errorf("%s: panic: %v\n%s", doing, p, debug.Stack()), "the workers go on without it", "uid", uid)
+	}
 }
 
 // invoke makes the syncer call. A panic becomes an error (L8).
@@ -229,25 +253,41 @@ func (w *Workers) recordEnd(ctx context.Context, c *call, result *machine.Result
 	result.Recorded, result.RecordedFacts = true, after
 }
 
-// judge classifies the error of a result (section 12).
+// judge classifies the error of a result (section 12). An error that panics when it is looked at, such as a nil pointer
+// of an error type, is a panic of the call.
 func (w *Workers) judge(ctx context.Context, result *machine.Result) *machine.Result {
-	err := result.Err
-	if err == nil {
+	if result.Err == nil {
 		if at := result.RequeueAt; !at.IsZero() {
 			result.Requeue, result.RetryAfter = true, at.Sub(w.options.Clock.Now())
 		}
 		return result
 	}
+	judged := *result
+	var unreadable error
+	func() {
+		defer recovered(&unreadable)
+		w.classify(ctx, &judged)
+	}()
+	if unreadable != nil {
+		judged = *result
+		judged.Err, judged.Failure = fmt.Errorf("read the error of the call, of type %T: %w", result.Err, unreadable), machine.FailurePanic
+	}
+	return &judged
+}
+
+// classify reads everything that an error may say.
+func (w *Workers) classify(ctx context.Context, result *machine.Result) {
+	err := result.Err
+	text := err.Error()
 	if why := context.Cause(ctx); why != nil {
 		result.Canceled = errors.Is(err, why) || errors.Is(err, context.Canceled) || errors.Is(err, runtime.ErrCanceled)
 	}
 	if at, ok := earliestRetry(err); ok {
 		result.Retry, result.RetryAfter = machine.RetryExplicit, at.Sub(w.options.Clock.Now())
-	} else if errors.Is(err, ErrNetworkNotReady) || strings.Contains(err.Error(), ErrNetworkNotReady.Error()) {
+	} else if errors.Is(err, ErrNetworkNotReady) || strings.Contains(text, ErrNetworkNotReady.Error()) {
 		result.Retry = machine.RetryNetwork
 	}
 	result.RetryWithin = retryWithin(err)
-	return result
 }
 
 // retryWithin returns the bound of the back-off that an error in the tree of err sets,

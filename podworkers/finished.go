@@ -7,8 +7,9 @@ import (
 )
 
 // WaitFinished returns nil once the pod's terminated step is done or the pod is not
-// known (any longer), and the cause of ctx if that ends first. It does not stop the
-// pod: request its termination first, for example with [Workers.KillPod].
+// known (any longer), the cause of ctx if that ends first, and [ErrStopped] if the workers
+// have ended before. It does not stop the pod: request its termination first, for example
+// with [Workers.KillPod].
 func (w *Workers) WaitFinished(ctx context.Context, uid types.UID) error {
 	done := make(chan struct{})
 	w.mu.Lock()
@@ -18,15 +19,22 @@ func (w *Workers) WaitFinished(ctx context.Context, uid types.UID) error {
 	}
 	w.waiting[done] = uid
 	w.mu.Unlock()
+	var why error
 	select {
 	case <-done:
 		return nil
+	case <-w.done:
+		why = ErrStopped
 	case <-ctx.Done():
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		delete(w.waiting, done)
-		return context.Cause(ctx)
+		why = context.Cause(ctx)
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.waiting, done)
+	if w.over(uid) { // it finished at that moment
+		return nil
+	}
+	return why
 }
 
 // over reports whether nothing is left to do for the pod's life. The lock is held.

@@ -77,3 +77,22 @@ func TestWaitFinishedEndsWithItsContext(t *testing.T) {
 		}
 	})
 }
+
+// TestWaitFinishedEndsWithTheWorkers: a pod that they leave running never finishes.
+func TestWaitFinishedEndsWithTheWorkers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := podworkers.New(nil, podworkers.Options{})
+		stop := run(t, w)
+		w.UpdatePod(create(newPod("a")))
+		waited := make(chan error, 1)
+		go func() { waited <- w.WaitFinished(t.Context(), "a") }()
+		synctest.Wait()
+		stop()
+		for range 2 {
+			if err := <-waited; !errors.Is(err, podworkers.ErrStopped) {
+				t.Errorf("WaitFinished: %v, want ErrStopped", err)
+			}
+			waited <- w.WaitFinished(t.Context(), "a") // after the end
+		}
+	})
+}

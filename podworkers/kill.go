@@ -28,7 +28,7 @@ func (w *Workers) UpdatePod(update UpdateOptions) Outcome {
 	}
 	u.Kill = killOf(update.Kill)
 	if pod := update.Pod; pod != nil && w.peeker != nil && podinfo.Terminal(pod.Status.Phase) {
-		status, err := w.peeker.Peek(pod.UID)
+		status, err := w.peekAt(pod.UID)
 		u.ViewStopped = err == nil && !status.Running()
 	}
 	_, answer := w.apply(b, nil)

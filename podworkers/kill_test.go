@@ -101,10 +101,73 @@ func TestKillPod(t *testing.T) {
 			}
 		})
 	})
+	t.Run("never started, for a cause", func(t *testing.T) { // W6: otherwise nothing would tell the cause
+		for name, kill := range map[string]podworkers.KillOptions{
+			"evicted": {Evict: true}, "with a status": {StatusFunc: func(s *v1.PodStatus) { s.Reason = "Stopped" }},
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				told := map[string]bool{}
+				w := podworkers.New(podworkers.PodSyncerFuncs{
+					Terminating: func(_ context.Context, pod *v1.Pod, _ *runtime.PodStatus, _ *int64, amend podworkers.PodStatusFunc) error {
+						told[string(pod.UID)] = (amend != nil) == (kill.StatusFunc != nil)
+						return nil
+					},
+				}, podworkers.Options{})
+				run(t, w)
+				w.UpdatePod(create(newStatic("a", "web")))
+				synctest.Wait()
+				w.UpdatePod(create(newStatic("b", "web")))
+				if result, err := w.KillPod(t.Context(), newStatic("b", "web"), kill); result != machine.KillDone || err != nil {
+					t.Errorf("%s: KillPod: %v, %v", name, result, err)
+				}
+				synctest.Wait()
+				if len(told) != 1 || !told["b"] || !w.ShouldPodBeFinished("b") || !w.CouldHaveRunningContainers("a") {
+					t.Errorf("%s: told %v", name, told)
+				}
+			})
+		}
+	})
 	t.Run("no pod", func(t *testing.T) {
 		w := podworkers.New(nil, podworkers.Options{})
 		if _, err := w.KillPod(t.Context(), nil, podworkers.KillOptions{}); err == nil {
 			t.Error("no error")
 		}
+	})
+}
+
+// G4, G7: a pod that ended by itself is being stopped with the hour of its spec. A kill with less does not wait for it.
+func TestKillOfAPodThatEndedByItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l log
+		s := logging(&l)
+		s.Sync = func(context.Context, podworkers.UpdateType, *v1.Pod, *v1.Pod, *runtime.PodStatus) (podworkers.SyncResult, error) {
+			return podworkers.SyncResult{Terminal: true}, nil
+		}
+		s.Terminating = func(ctx context.Context, pod *v1.Pod, _ *runtime.PodStatus, grace *int64, _ podworkers.PodStatusFunc) error {
+			if grace == nil {
+				grace = pod.Spec.TerminationGracePeriodSeconds
+			}
+			l.add("terminating %d", *grace)
+			select {
+			case <-time.After(time.Duration(*grace) * time.Second):
+				return nil
+			case <-ctx.Done():
+				return untilCancelled(ctx)
+			}
+		}
+		w := podworkers.New(s, podworkers.Options{})
+		run(t, w)
+		pod, hour, five := newPod("a"), int64(3600), int64(5)
+		pod.Spec.TerminationGracePeriodSeconds = &hour
+		w.UpdatePod(create(pod))
+		pass(time.Second)
+		began := time.Now()
+		if result, err := w.KillPod(t.Context(), pod, podworkers.KillOptions{GracePeriodSeconds: &five}); result != machine.KillDone || err != nil {
+			t.Errorf("KillPod: %v, %v", result, err)
+		}
+		if d := time.Since(began); d != 5*time.Second {
+			t.Errorf("stopped after %v, want 5s", d)
+		}
+		expect(t, &l, "terminating 3600", "terminating 5", "terminated a")
 	})
 }

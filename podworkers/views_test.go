@@ -252,6 +252,35 @@ func TestDecisionOfASetupIsRecorded(t *testing.T) {
 	})
 }
 
+// TestLastCauseIsRecorded: E2, IN8: of two causes of an end the later one is used, so it is the durable one too.
+func TestLastCauseIsRecorded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l log
+		reason := func(amend podworkers.PodStatusFunc) string {
+			var s v1.PodStatus
+			if amend != nil {
+				amend(&s)
+			}
+			return s.Reason
+		}
+		w := podworkers.New(podworkers.PodSyncerFuncs{
+			Terminating: func(_ context.Context, _ *v1.Pod, _ *runtime.PodStatus, _ *int64, amend podworkers.PodStatusFunc) error {
+				l.add("terminating %s", reason(amend))
+				return errTest
+			},
+		}, podworkers.Options{Journal: amends(func(f podworkers.Facts) { l.add("record %s", reason(f.Amend)) }), TerminatingBackOff: podworkers.BackOff{Initial: time.Second, Max: time.Second}, Rand: func() float64 { return 0 }})
+		run(t, w)
+		w.UpdatePod(create(newPod("a")))
+		expect(t, &l, "record ")
+		for _, r := range []string{"Preempting", "Terminated"} {
+			w.UpdatePod(kill(newPod("a"), podworkers.KillOptions{StatusFunc: func(s *v1.PodStatus) { s.Reason = r }}))
+			expect(t, &l, "record "+r, "terminating "+r)
+			pass(time.Second)
+			expect(t, &l, "terminating "+r) // it is durable
+		}
+	})
+}
+
 // amends makes a function a journal.
 type amends func(f podworkers.Facts)
 

@@ -121,6 +121,9 @@ func (s *Syncer) stopAgain(ctx context.Context, pod *v1.Pod, view *runtime.PodSt
 	if err != nil {
 		return nil, fmt.Errorf("read the pod after stopping it again: %w", err)
 	}
+	if names := running(fresh); len(names) > 0 {
+		return nil, fmt.Errorf("%w: %v", errStillRunning, names)
+	}
 	return keepIPs(fresh, view), nil
 }
 

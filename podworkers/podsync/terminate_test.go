@@ -344,4 +344,11 @@ func TestWhatRunsAfterTheStopIsStoppedAgain(t *testing.T) {
 		t.Error(err)
 	}
 	n.want(slices.Concat(terminated[:i+1], []string{"ReadNow", "KillPod"})...)
+
+	n = newNode(t) // the runtime says that it stopped it, and it runs
+	n.view = viewOf(runtime.Running)
+	if err := n.syncer().SyncTerminatedPod(t.Context(), web(), n.view); !errors.Is(err, errStillRunning) {
+		t.Error(err)
+	}
+	n.want("KillPod", "Get")
 }

@@ -28,6 +28,8 @@ func (m *Machine) done(c *Call, result *Result) {
 	}
 	if result.Recorded {
 		r.durableFacts, r.durable = result.RecordedFacts.bits(), result.RecordedFacts.GracePeriodSeconds
+	} else if c.amends && r.rare != nil {
+		r.rare.newAmend = true
 	}
 	m.measureDone(r, c)
 	switch {

@@ -177,6 +177,8 @@ func (o Outcome) String() string {
 // Observation is what the runtime shows of a static pod that wants to start or
 // was asked to stop before it started (W6, N6).
 type Observation struct {
+	// Failed: nothing else of the observation counts, and another one is needed.
+	Failed bool
 	// Known is false if the view cannot be read yet.
 	Known bool
 	// Running: this UID has a running container or a ready sandbox.
@@ -235,6 +237,7 @@ type Call struct {
 	Handle any
 
 	cause   Cause
+	amends  bool // Facts.Amend is newer than what is durable
 	counted bool // in inPhase
 	stuck   bool
 }

@@ -43,6 +43,7 @@ const (
 	vObserveOther
 	vObserveRemembered
 	vObserveUnknown
+	vObserveFailed
 	vStale
 	vViewReady
 	vOK
@@ -190,6 +191,8 @@ func (p *pair) make(w *world, mv move) (bool, error) {
 		return w.observe(uid, Observation{Known: true, Others: []Other{{Running: p.running[1-i], Pod: p.alive[1-i], Kill: &Kill{Grace: &two}}}})
 	case vObserveUnknown:
 		return w.observe(uid, Observation{})
+	case vObserveFailed:
+		return w.observe(uid, Observation{Failed: true})
 	case vStale:
 		return w.stale(uid)
 	case vViewReady:

@@ -121,7 +121,7 @@ func (w *world) key(order []int, full bool, id func(any) byte, buf []byte) []byt
 		}
 		if r.rare != nil {
 			if o := r.rare.observation; o != nil {
-				flags(o.Known, o.Running, len(o.Others) > 0)
+				flags(o.Failed, o.Known, o.Running, len(o.Others) > 0)
 			}
 		}
 		if c := r.call; c != nil {

@@ -60,6 +60,8 @@ func (w *world) checkRecord(l *life, r *record) error {
 		return fmt.Errorf("I3: %s was seen in the runtime, and this is forgotten", r.uid)
 	case runtimeOnly && (r.started || r.terminated || r.finished):
 		return fmt.Errorf("I25: %s is known from the runtime only and was started or is terminated", r.uid)
+	case r.step == calling && r.call.Phase == Terminating && r.call.cause == CauseNone && r.grace != 0 && r.grace < graceOf(r.call):
+		return fmt.Errorf("G4: %s has %d s, and its call goes on with %d", r.uid, r.grace, graceOf(r.call))
 	case r.seen != r.state():
 		return fmt.Errorf("history: %s is %s and was noted as %s", r.uid, r.state(), r.seen)
 	case (r.step == calling || r.step == viewing) != (r.call != nil && r.step != ready):

@@ -81,6 +81,8 @@ type record struct {
 type rare struct {
 	completions []Completion
 	statusFunc  func(*v1.PodStatus)
+	// newAmend: no call has begun to make statusFunc durable. Functions cannot be compared.
+	newAmend    bool
 	fullName    string // of a static pod
 	observation *Observation
 	// formerGrace is how long the pod that blocked the last start by its name may take to

@@ -138,7 +138,7 @@ func (s *scenario) command(fields []string) error {
 	case "take":
 		possible, err = s.take(a.uid)
 	case "observe":
-		o := Observation{Known: !a.has("unknown"), Running: a.has("running")}
+		o := Observation{Failed: a.has("failed"), Known: !a.has("unknown"), Running: a.has("running")}
 		if other := a.values["other"]; other != "" {
 			o.Others = []Other{s.other(types.UID(other), a)}
 		}
@@ -335,7 +335,7 @@ func (s *scenario) end(verb string, a args) (bool, error) {
 			s.last = map[types.UID]*Call{}
 		}
 		s.last[a.uid] = c
-		if s.m.config.Journal && (c.Record || r.Err == nil && (c.Phase != Setup || r.Terminal)) {
+		if s.m.config.Journal && r.Failure != FailureView && (c.Record || r.Err == nil && (c.Phase != Setup || r.Terminal)) {
 			// The shell records before the call, and after one that ended a phase.
 			r.Recorded, r.RecordedFacts = true, c.Facts
 			if r.Err == nil && (c.Phase != Setup || r.Terminal) {

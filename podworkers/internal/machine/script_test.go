@@ -51,7 +51,7 @@ func (p *pair) line(mv move) string {
 	default:
 		format := map[verb]string{
 			vTake: "take %s", vObserveNothing: "observe %s", vObserveRunning: "observe %s running",
-			vObserveUnknown: "observe %s unknown", vStale: "stale %s", vViewReady: "view %s", vOK: "ok %s acted",
+			vObserveUnknown: "observe %s unknown", vObserveFailed: "observe %s failed", vStale: "stale %s", vViewReady: "view %s", vOK: "ok %s acted",
 			vTerminalOK: "ok %s terminal", vError: "fail %s terminal", vPanic: "panic %s", vCanceled: "canceled %s",
 			vViewError: "view-error %s", vElapse: "elapse %s",
 			vForget: "forget %s", vHold: "hold %s", vRelease: "release %s",

@@ -68,7 +68,10 @@ func (m *Machine) fill(r *record, c *Call, phase Phase) {
 	c.After = r.lastEnd                                         // V1
 	if m.config.Journal && phase != TerminatingRuntime {
 		c.Facts = r.facts()
-		c.Record = c.Facts.bits() != r.durableFacts || c.Facts.GracePeriodSeconds != r.durable
+		if r.rare != nil && r.rare.newAmend {
+			c.amends, r.rare.newAmend = true, false
+		}
+		c.Record = c.Facts.bits() != r.durableFacts || c.Facts.GracePeriodSeconds != r.durable || c.amends
 	}
 }
 
@@ -123,6 +126,10 @@ func (m *Machine) start(r *record) bool {
 	if seen == nil {
 		seen = &Observation{Known: true}
 	}
+	if seen.Failed {
+		m.block(r, WhyViewUnknown)
+		return false
+	}
 	if r.terminating {
 		return m.startTerminating(r, seen)
 	}
@@ -143,15 +150,17 @@ func (m *Machine) start(r *record) bool {
 }
 
 // startTerminating decides on a static pod that was asked to stop before it was
-// started (W6). The pod is finished at once, unless something of it runs or it had
-// already ended when it came.
+// started (W6). The pod is finished at once, unless something of it runs, it had
+// already ended when it came, or its end has a cause that has to be recorded.
 func (m *Machine) startTerminating(r *record, seen *Observation) bool {
 	ended := r.terminated || seen.Known && podinfo.Terminal(r.pod().Status.Phase)
+	caused := r.evicted || r.rare.statusFunc != nil
 	switch {
-	case r.observedRuntime || seen.Running || ended:
-		// The pod is left from an earlier run of the agent, which may not have
-		// released everything the pod holds: it is terminated like any other, and
-		// meanwhile holds the name if that is free.
+	case r.observedRuntime || seen.Running || ended || caused:
+		// The pod may be left from an earlier run of the agent, which may not have
+		// released everything the pod holds; and what an eviction, a preemption or
+		// a shutdown has to say is published only by a terminating call. So it is
+		// terminated like any other, and meanwhile holds the name if that is free.
 		n := m.names[r.rare.fullName]
 		if n.owner == nil {
 			m.claim(r)
@@ -223,9 +232,13 @@ func (m *Machine) blocks(other Other, seen *Observation) bool {
 	return false
 }
 
-// goFirst moves a waiter to the front of the line for its name and wakes it.
+// goFirst moves a waiter to the front of the line for its name and wakes it. A pod that was started before it became
+// static waits for no name.
 func (m *Machine) goFirst(r *record) {
 	n := m.names[r.rare.fullName]
+	if n == nil {
+		return
+	}
 	for i, w := range n.waiting {
 		if w == r {
 			copy(n.waiting[1:i+1], n.waiting[:i])

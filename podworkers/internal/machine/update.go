@@ -184,7 +184,8 @@ func (m *Machine) requestTermination(r *record, u *Update, pod *v1.Pod, runtimeO
 // addKill adopts the completion and the status function of a kill.
 func (m *Machine) addKill(r *record, k *Kill) {
 	if k.StatusFunc != nil {
-		r.extra().statusFunc = k.StatusFunc
+		x := r.extra()
+		x.statusFunc, x.newAmend = k.StatusFunc, true
 	}
 	c := k.Completion
 	if c.Ch == nil && c.Outcome == nil {
@@ -200,6 +201,9 @@ func (m *Machine) addKill(r *record, k *Kill) {
 // one got shorter (G4).
 func (r *record) shrinkGrace(pod *v1.Pod, k *Kill) bool {
 	before := r.grace
+	if before == 0 && r.startedTerminating { // its calls were given nil: the spec's period (G7)
+		before = specGrace(r.pod())
+	}
 	var candidates [2]*int64
 	if pod == nil { // G8
 		one := int64(1)
@@ -221,7 +225,11 @@ func (r *record) shrinkGrace(pod *v1.Pod, k *Kill) bool {
 	if r.grace == 0 { // G2, G3
 		r.grace = specGrace(pod)
 	}
-	return before != 0 && r.grace != before
+	if before == 0 {
+		return false
+	}
+	r.grace = min(r.grace, before) // I5
+	return r.grace < before
 }
 
 // stopGrace returns how long the pod may take to stop, in seconds, as far as that is known; 0

@@ -196,8 +196,8 @@ func (w *world) started(l *life, c *Call) error {
 		return fmt.Errorf("I11: SyncTerminatedPod of %s before SyncTerminatingPod succeeded", l.uid)
 	case c.Grace != nil && (*c.Grace < 1 || l.grace != 0 && *c.Grace > l.grace):
 		return fmt.Errorf("I5: grace of %s is %d after %d", l.uid, *c.Grace, l.grace)
-	case c.Grace == nil && l.grace != 0 && c.Phase == Terminating:
-		return fmt.Errorf("I5: grace of %s is unset after %d", l.uid, l.grace)
+	case c.Grace == nil && c.Phase == Terminating && r.grace != 0:
+		return fmt.Errorf("I5: grace of %s is not passed on", l.uid)
 	case c.NeedsView && r.lastEnd != 0 && c.After != l.end:
 		return fmt.Errorf("I14: view of %s may be older than its last call", l.uid)
 	}
@@ -206,10 +206,18 @@ func (w *world) started(l *life, c *Call) error {
 	}
 	l.call, l.away = c, false
 	l.setup = l.setup || c.Phase == Setup
-	if c.Grace != nil {
-		l.grace = *c.Grace
+	if c.Phase == Terminating {
+		l.grace = graceOf(c)
 	}
 	return nil
+}
+
+// graceOf is the grace that a terminating call gives the pod.
+func graceOf(c *Call) int64 {
+	if c.Grace != nil {
+		return *c.Grace
+	}
+	return specGrace(c.Pod)
 }
 
 func statusOf(f func(*v1.PodStatus)) string {

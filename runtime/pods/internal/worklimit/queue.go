@@ -53,9 +53,11 @@ type Turn struct {
 	state        state
 	// behind: the pod's last call was not answered in time.
 	behind bool
-	seq    uint64
-	index  int           // in the heap
-	wake   chan struct{} // belongs to the Limiter
+	// forgotten: the pod is gone, and nothing more is remembered of it.
+	forgotten bool
+	seq       uint64
+	index     int           // in the heap
+	wake      chan struct{} // belongs to the Limiter
 }
 
 // Queue decides who may call. It is not safe for concurrent use.
@@ -169,7 +171,7 @@ func (q *Queue) free(t *Turn, now time.Time) bool {
 func (q *Queue) miss(t *Turn, now time.Time) {
 	q.drop(t)
 	t.state = late
-	if t.Pod != "" {
+	if t.Pod != "" && !t.forgotten {
 		q.slow[t.Pod] = true
 	}
 	if t.behind || !q.rules.Opens || len(q.missed) == 0 {
@@ -219,8 +221,13 @@ func (q *Queue) End(now time.Time, t *Turn, answered bool) {
 	delete(q.calls, t)
 }
 
-// Forget drops what is known of a pod.
-func (q *Queue) Forget(pod types.UID) { delete(q.slow, pod) }
+// Forget drops what is known of a pod. Its calls under way end like any other.
+func (q *Queue) Forget(pod types.UID) {
+	delete(q.slow, pod)
+	for t := range q.calls {
+		t.forgotten = t.forgotten || t.Pod == pod
+	}
+}
 
 // Next returns when Step has work even if nothing happens until then; false if never.
 func (q *Queue) Next() (time.Time, bool) {

@@ -313,4 +313,12 @@ func TestForgottenPodIsNotBehind(t *testing.T) {
 	if len(q.slow) != 0 || len(q.calls) != 0 || len(q.working) != 0 || len(q.waiting) != 0 {
 		t.Errorf("left over: %+v", q)
 	}
+	turn = q.Ask(epoch, Job{Pod: "a"})
+	q.Step(epoch)
+	q.Forget("a")
+	q.Step(epoch.Add(time.Minute)) // the call of the pod that is gone is late
+	q.End(epoch.Add(time.Hour), turn, true)
+	if len(q.slow) != 0 {
+		t.Errorf("left over: %v", q.slow)
+	}
 }
