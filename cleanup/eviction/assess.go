@@ -16,10 +16,18 @@ type history struct {
 	since map[int]time.Time
 	// acting limits were due. They stay due until MinReclaim is available in addition.
 	acting map[int]bool
+	// progress says how much was available at most since each limit is met, and since when.
+	progress map[int]progress
 	// wanted is when a reading last called for each condition.
 	wanted map[v1.NodeConditionType]time.Time
 	// said is what the last reading that called for a condition said about it.
 	said map[v1.NodeConditionType]string
+}
+
+// progress is the highest reading while a limit is met.
+type progress struct {
+	available uint64
+	at        time.Time
 }
 
 // breach is a limit that is due, with the reading that made it so.
@@ -29,6 +37,8 @@ type breach struct {
 	kind     kind
 	// due is when the limit became due.
 	due time.Time
+	// progress is when more was available than ever since the limit is met, or due if that is later.
+	progress time.Time
 }
 
 // assessment is what a pass finds.
@@ -48,7 +58,7 @@ type assessment struct {
 // policy's Transition afterwards. A signal that was not read changes nothing and makes nothing due.
 // The policy's defaults must be filled in; s is not changed.
 func assess(p Policy, s history, readings map[Signal]Observation, now time.Time) assessment {
-	next := history{since: map[int]time.Time{}, acting: map[int]bool{}, wanted: maps.Clone(s.wanted), said: maps.Clone(s.said)}
+	next := history{since: map[int]time.Time{}, acting: map[int]bool{}, progress: map[int]progress{}, wanted: maps.Clone(s.wanted), said: maps.Clone(s.said)}
 	if next.wanted == nil {
 		next.wanted, next.said = map[v1.NodeConditionType]time.Time{}, map[v1.NodeConditionType]string{}
 	}
@@ -58,7 +68,7 @@ func assess(p Policy, s history, readings map[Signal]Observation, now time.Time)
 		o, read := readings[t.Signal]
 		if !read {
 			if met {
-				next.since[i], next.acting[i] = since, s.acting[i]
+				next.since[i], next.acting[i], next.progress[i] = since, s.acting[i], s.progress[i]
 			}
 			continue
 		}
@@ -73,11 +83,18 @@ func assess(p Policy, s history, readings map[Signal]Observation, now time.Time)
 		if !met {
 			since = now
 		}
-		next.since[i], next.acting[i] = since, s.acting[i]
+		next.since[i], next.acting[i], next.progress[i] = since, s.acting[i], s.progress[i]
+		if !met || o.Available > s.progress[i].available {
+			next.progress[i] = progress{o.Available, now}
+		}
 		next.wanted[k.condition], next.said[k.condition] = now, o.Message
 		if now.Sub(since) >= t.Grace {
 			next.acting[i] = true
-			out.Due = append(out.Due, breach{Threshold: t, Observed: o, kind: k, due: since.Add(t.Grace)})
+			b := breach{Threshold: t, Observed: o, kind: k, due: since.Add(t.Grace), progress: next.progress[i].at}
+			if b.progress.Before(b.due) {
+				b.progress = b.due
+			}
+			out.Due = append(out.Due, b)
 		}
 	}
 	slices.SortStableFunc(out.Due, func(a, b breach) int {

@@ -9,8 +9,9 @@ import (
 )
 
 // Conditions returns MemoryPressure, DiskPressure and PIDPressure, in this order, and then the
-// conditions of [Policy.Own], as a node's status shows them; it is empty before the first pass. The
-// list belongs to the caller.
+// conditions of [Policy.Own], as a node's status shows them; it is empty before the first pass. A
+// condition is Unknown once a signal that it depends on has not been read for [Policy.Transition], a minute
+// at least. The list belongs to the caller.
 func (m *Manager) Conditions() []v1.NodeCondition {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -57,9 +58,10 @@ func (p Policy) words(said map[v1.NodeConditionType]string) []words {
 	return all
 }
 
-// publish records which conditions are true.
-func (m *Manager) publish(v assessment) {
+// publish records which conditions are true, and which are not known any more.
+func (m *Manager) publish(v assessment, gaps map[Signal]gap) {
 	now := metav1.NewTime(m.options.Clock.Now())
+	unknown := m.options.Policy.unknown(gaps, now.Time)
 	words := m.options.Policy.words(v.history.said)
 	next := make([]v1.NodeCondition, len(words))
 	changed := false
@@ -68,6 +70,8 @@ func (m *Manager) publish(v assessment) {
 		c := v1.NodeCondition{Type: w.kind, Status: v1.ConditionFalse, Reason: w.good, Message: w.message, LastHeartbeatTime: now, LastTransitionTime: now}
 		if slices.Contains(v.Conditions, w.kind) {
 			c.Status, c.Reason, c.Message = v1.ConditionTrue, w.bad, w.badMessage
+		} else if why := unknown[w.kind]; why != "" {
+			c.Status, c.Reason, c.Message = v1.ConditionUnknown, "SignalNotRead", why
 		}
 		switch {
 		case len(m.conditions) > 0 && m.conditions[i].Status == c.Status:
@@ -77,7 +81,7 @@ func (m *Manager) publish(v assessment) {
 		}
 		next[i] = c
 	}
-	m.conditions = next
+	m.conditions, m.gaps = next, gaps
 	m.mu.Unlock()
 	if changed && m.options.Changed != nil {
 		m.options.Changed()

@@ -2,6 +2,8 @@ package eviction
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -25,8 +27,11 @@ const (
 // leaver is a pod that is being stopped.
 type leaver struct {
 	pod *v1.Pod
-	// since is when it was first seen stopping, seen when last.
-	since, seen time.Time
+	// since is when it was first seen stopping, or was told to hurry; gone is when it was found to have
+	// stopped, zero before.
+	since, gone time.Time
+	// evicted: this manager stopped it.
+	evicted bool
 	// used is its usage at the last look; shrank is when that last went down.
 	used   map[Signal]uint64
 	shrank time.Time
@@ -34,24 +39,33 @@ type leaver struct {
 
 // noteLeaving updates which pods are being stopped.
 func (m *Manager) noteLeaving() {
+	back := map[types.UID]bool{}
+	for _, pod := range m.options.Pods() {
+		back[pod.UID] = true
+	}
+	for uid := range m.victims {
+		if back[uid] || m.options.Killer.Finished(uid) {
+			delete(m.victims, uid)
+		}
+	}
 	if m.options.Leaving == nil {
 		return
 	}
-	now := m.options.Clock.Now()
+	now, stopping := m.options.Clock.Now(), map[types.UID]bool{}
 	for _, pod := range m.options.Leaving() {
 		l := m.leaving[pod.UID]
 		if l == nil {
-			l = &leaver{pod: pod, since: now, used: map[Signal]uint64{}}
+			_, evicted := m.victims[pod.UID]
+			l = &leaver{pod: pod, since: now, evicted: evicted, used: map[Signal]uint64{}}
 			m.leaving[pod.UID] = l
 		}
-		l.seen = now
-	}
-	stay := map[types.UID]bool{}
-	for _, pod := range m.options.Pods() {
-		stay[pod.UID] = true // it is back
+		stopping[pod.UID], l.gone = true, time.Time{}
 	}
 	for uid, l := range m.leaving {
-		if stay[uid] || now.Sub(l.seen) > leftBehind {
+		if !stopping[uid] && l.gone.IsZero() {
+			l.gone = now
+		}
+		if back[uid] || !l.gone.IsZero() && now.Sub(l.gone) >= leftBehind {
 			delete(m.leaving, uid)
 		}
 	}
@@ -59,12 +73,14 @@ func (m *Manager) noteLeaving() {
 
 // counts reports whether what the pod uses can be expected to be free soon.
 func (l *leaver) counts(b breach, now time.Time) bool {
-	if !l.seen.Equal(now) && !b.kind.disk {
+	if !l.gone.IsZero() && !b.kind.disk {
 		return false // its processes are gone
 	}
 	wait := hardLeaving
 	if !b.Hard() {
 		wait = l.grace() + cleanupWait
+	} else if !l.evicted && l.since.Sub(b.progress) >= hardLeaving {
+		return false // those before it did not help: something takes what they free
 	}
 	return now.Sub(l.since) < wait || !l.shrank.IsZero() && now.Sub(l.shrank) < cleanupWait
 }
@@ -80,13 +96,18 @@ func (l *leaver) grace() time.Duration {
 
 // freeing returns how much will soon be free.
 func (m *Manager) freeing(ctx context.Context, b breach) (amount uint64) {
+	all := slices.Collect(maps.Values(m.leaving))
+	pods := make([]*v1.Pod, len(all))
+	for i, l := range all {
+		pods[i] = l.pod
+	}
+	usages, errs := m.usages(ctx, pods, b.Signal, leavingWait)
 	now := m.options.Clock.Now()
-	for _, l := range m.leaving {
-		usage, err := m.options.Stats.Pod(ctx, l.pod, b.Signal)
-		if err != nil {
+	for i, l := range all {
+		if errs[i] != nil {
 			continue // count it as using nothing
 		}
-		used := min(b.kind.used(usage), 1<<60)
+		used := min(b.kind.used(usages[i]), 1<<60)
 		if before, known := l.used[b.Signal]; known && used < before {
 			l.shrank = now
 		}
@@ -96,6 +117,51 @@ func (m *Manager) freeing(ctx context.Context, b breach) (amount uint64) {
 		}
 	}
 	return amount
+}
+
+// hastenWait is how long a pass waits for a pod that it tells to hurry, hastenLimit for all of them.
+const (
+	hastenWait  = 2 * time.Second
+	hastenLimit = 10 * time.Second
+)
+
+// hastenFor tells the pods to hurry that a soft limit evicts, if a hard limit of the same signal is
+// due now. It returns one of them, or nil.
+func (m *Manager) hastenFor(ctx context.Context, due []breach) *v1.Pod {
+	return m.hasten(ctx, func(v victim) bool {
+		return slices.ContainsFunc(due, func(b breach) bool { return b.Hard() && string(b.Signal) == v.signal })
+	})
+}
+
+// hasten gives pods that a soft limit evicts the grace of a hard one. It returns one of them, or nil.
+func (m *Manager) hasten(ctx context.Context, which func(victim) bool) (first *v1.Pod) {
+	begin := m.options.Clock.Now()
+	for _, uid := range slices.Sorted(maps.Keys(m.victims)) {
+		v := m.victims[uid]
+		if !v.soft || !which(v) {
+			continue
+		}
+		if m.options.Clock.Since(begin) >= hastenLimit || ctx.Err() != nil {
+			break // the next pass goes on
+		}
+		v.soft = false
+		m.victims[uid] = v
+		m.options.Logger.Info("A pod that is being evicted has to stop at once, because a hard limit is due",
+			"namespace", v.pod.Namespace, "name", v.pod.Name, "uid", uid, "signal", v.signal)
+		grace := int64(hardGrace)
+		m.killed = m.options.Clock.Now()
+		if err := m.kill(ctx, v, &grace, hastenWait); err != nil {
+			m.options.Logger.Error(err, "A pod cannot be told to stop at once", "namespace", v.pod.Namespace, "name", v.pod.Name, "uid", uid)
+			continue
+		}
+		if l := m.leaving[uid]; l != nil {
+			l.since = m.options.Clock.Now()
+		}
+		if first == nil {
+			first = v.pod
+		}
+	}
+	return first
 }
 
 // mayBeFreeing reports whether to wait for a stopping pod although it is not known what it will
@@ -122,6 +188,7 @@ func (m *Manager) uncovered(ctx context.Context, due []breach) []breach {
 		return due
 	}
 	var out []breach
+	amounts := map[Threshold]uint64{} // a hard limit counts less than a soft one of the same signal
 	for _, b := range due {
 		if b.kind.own || b.Observed.Low {
 			if !m.mayBeFreeing(b) {
@@ -129,13 +196,31 @@ func (m *Manager) uncovered(ctx context.Context, due []breach) []breach {
 			}
 			continue
 		}
-		needed := b.Value.Of(b.Observed.Capacity) + b.MinReclaim.Of(b.Observed.Capacity)
-		if freeing := m.freeing(ctx, b); b.Observed.Available+freeing < needed {
+		amounts[b.Threshold] = m.freeing(ctx, b)
+		if !m.covers(b, amounts[b.Threshold]) {
 			out = append(out, b)
-		} else {
-			m.options.Logger.Info("No pod is evicted, because those that are being stopped free enough", "signal", b.Signal,
-				"available", b.Observed.Available, "freeing", freeing, "needed", needed)
 		}
 	}
-	return out
+	if len(amounts) == 0 || len(out) == 0 {
+		return out
+	}
+	// What was freed while usages were read is missing in the first reading of the node.
+	readings, _ := m.readNode(ctx)
+	return slices.DeleteFunc(out, func(b breach) bool {
+		amount, asked := amounts[b.Threshold]
+		o, read := readings[b.Signal]
+		b.Observed = o
+		return asked && read && !o.Low && m.covers(b, amount)
+	})
+}
+
+// covers reports whether a limit is no longer due once an amount is freed.
+func (m *Manager) covers(b breach, freeing uint64) bool {
+	needed := b.Value.Of(b.Observed.Capacity) + b.MinReclaim.Of(b.Observed.Capacity)
+	if b.Observed.Available+freeing < needed {
+		return false
+	}
+	m.options.Logger.Info("No pod is evicted, because those that are being stopped free enough", "signal", b.Signal,
+		"available", b.Observed.Available, "freeing", freeing, "needed", needed)
+	return true
 }

@@ -93,3 +93,87 @@ func TestPodThatIsBackFreesNothing(t *testing.T) {
 		}
 	})
 }
+
+// TestOneSlowKillCostsOnePod: IN4: while a pod that was evicted takes a minute to stop, no other one goes, also if the
+// node has been low for long.
+func TestOneSlowKillCostsOnePod(t *testing.T) {
+	for _, begins := range []time.Duration{0, 3 * time.Minute} {
+		t.Run(fmt.Sprint("pods come after ", begins), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := &node{readings: reading(MemoryAvailable, 10), usage: map[types.UID]Usage{}}
+				come := func() {
+					n.mu.Lock()
+					defer n.mu.Unlock()
+					for i := range 20 {
+						p := pod(fmt.Sprint("p", i))
+						n.pods, n.usage[p.UID] = append(n.pods, p), Usage{Memory: 500}
+					}
+				}
+				if begins == 0 {
+					come()
+				} else {
+					time.AfterFunc(begins-time.Second, come)
+				}
+				n.kill = func(*v1.Pod, *int64) time.Duration { return time.Hour }
+				_, got := n.run(t, begins+58*time.Second, Policy{Thresholds: thresholds(t, Text{Hard: "memory.available<100"})})
+				if strings.Count(got, " kill ") != 1 {
+					t.Errorf("happened in the minute in which the first pod stops:\n%s", got)
+				}
+			})
+		})
+	}
+}
+
+// TestPodThatWasToldToHurryIsWaitedFor: IN4: what a pod uses that a soft limit evicts counts for another minute after a
+// hard limit has shortened its grace.
+func TestPodThatWasToldToHurryIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &node{
+			readings: reading(MemoryAvailable, 150), pods: []*v1.Pod{pod("stubborn", withGrace(86400)), pod("good")},
+			usage: map[types.UID]Usage{"stubborn": {Memory: 500}},
+		}
+		n.kill = func(_ *v1.Pod, grace *int64) time.Duration {
+			if grace == nil {
+				return time.Hour
+			}
+			return 45 * time.Second
+		}
+		time.AfterFunc(145*time.Second, func() {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			n.readings[MemoryAvailable] = Observation{Available: 1, Capacity: 1000}
+		})
+		_, got := n.run(t, 195*time.Second, Policy{
+			Thresholds: thresholds(t, Text{Hard: "memory.available<100", Soft: "memory.available<200", SoftGrace: "memory.available=30s"}),
+		})
+		if !strings.Contains(got, "150s kill stubborn grace 1") || strings.Contains(got, "kill good") {
+			t.Errorf("happened:\n%s", got)
+		}
+	})
+}
+
+// TestPodsThatComeAndGoDoNotProtectTheOneThatFillsTheDisk: IN4: if others take what stopping pods free, those that
+// stop later do not count; a disk that becomes emptier meanwhile is waited for. Space is reclaimed in any case.
+func TestPodsThatComeAndGoDoNotProtectTheOneThatFillsTheDisk(t *testing.T) {
+	for _, grows := range []uint64{0, 1} {
+		t.Run(fmt.Sprint("each frees ", grows), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := &node{readings: reading(NodeFsAvailable, 10), pods: []*v1.Pod{pod("hog")}, usage: map[types.UID]Usage{"hog": {Disk: 800}}, frees: 900}
+				for i := range 40 { // a job ends every 30 s
+					time.AfterFunc(time.Duration(i)*30*time.Second, func() {
+						n.mu.Lock()
+						defer n.mu.Unlock()
+						p := pod(fmt.Sprint("job-", i))
+						n.leaving, n.usage[p.UID] = []*v1.Pod{p}, Usage{Disk: 100}
+						n.give(grows)
+					})
+				}
+				<-time.After(time.Millisecond)
+				_, got := n.run(t, 10*time.Minute, Policy{Thresholds: thresholds(t, Text{Hard: "nodefs.available<100"})})
+				if strings.Contains(got, "kill hog") != (grows == 0) || !strings.Contains(got, "0s reclaim") {
+					t.Errorf("happened:\n%s", got)
+				}
+			})
+		})
+	}
+}

@@ -12,8 +12,10 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 
+	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 )
 
@@ -32,8 +34,9 @@ type LinuxStatsOptions struct {
 	// NodeFs is a folder on the file system of volumes and logs. Empty: its signals are
 	// not read.
 	NodeFs string
-	// ImageFs returns a folder on the file system of images and container layers. Nil:
-	// its signals are not read.
+	// ImageFs returns a folder on the file system of images and container layers. Nil, or an empty
+	// result: its signals are not read. If it is another file system than that of NodeFs, layers count
+	// only for imagefs, and folders only for nodefs.
 	ImageFs func(ctx context.Context) (string, error)
 
 	// PodCgroup returns the cgroup of a pod below the root. If it is nil or returns "", the memory
@@ -42,13 +45,18 @@ type LinuxStatsOptions struct {
 	// PodDirs returns the folders whose content counts as the pod's disk usage. Nil:
 	// none.
 	PodDirs func(pod *v1.Pod) []string
-	// PodLayers adds what a pod uses besides its cgroup and folders: the layers of its containers,
-	// and what the runtime measures where there is no cgroup. Nil: nothing.
+	// PodLayers returns what a pod uses besides its folders: the layers of its containers, and what
+	// the runtime measures where there is no cgroup. It is not called for memory and process IDs
+	// that a cgroup tells. Nil: nothing.
 	PodLayers func(ctx context.Context, pod *v1.Pod) (Usage, error)
 }
 
-// LinuxStats reads a Linux machine. It has no state and is safe for concurrent use.
-type LinuxStats struct{ options LinuxStatsOptions }
+// LinuxStats reads a Linux machine. It is safe for concurrent use.
+type LinuxStats struct {
+	options LinuxStatsOptions
+	// apart: images have a file system of their own. Nil: not known yet.
+	apart atomic.Pointer[bool]
+}
 
 var _ Stats = (*LinuxStats)(nil)
 
@@ -78,9 +86,10 @@ func (m *LinuxStats) Node(ctx context.Context) (map[Signal]Observation, error) {
 	note := func(signal Signal, o Observation, err error) {
 		if err != nil {
 			problems = append(problems, fmt.Errorf("%s: %w", signal, err))
-			return
 		}
-		out[signal] = o
+		if o.Capacity > 0 { // without its cgroup, there is still the machine
+			out[signal] = o
+		}
 	}
 	memory, err := m.memory()
 	note(MemoryAvailable, memory, err)
@@ -102,59 +111,105 @@ func (m *LinuxStats) Node(ctx context.Context) (map[Signal]Observation, error) {
 	}
 	if m.options.ImageFs != nil {
 		path, err := m.options.ImageFs(ctx)
-		if err != nil {
+		switch {
+		case err != nil:
 			problems = append(problems, fmt.Errorf("%s: %w", ImageFsAvailable, err))
-		} else {
+		case path != "":
 			disk(path, ImageFsAvailable, ImageFsInodesFree)
+			m.compare(path)
 		}
 	}
 	return out, errors.Join(append(problems, ctx.Err())...)
 }
 
+// compare finds out whether images have a file system of their own.
+func (m *LinuxStats) compare(imageFs string) (apart bool) {
+	var node, image syscall.Stat_t
+	if m.options.NodeFs == "" || syscall.Stat(m.options.NodeFs, &node) != nil || syscall.Stat(imageFs, &image) != nil {
+		return false
+	}
+	apart = node.Dev != image.Dev
+	var a, b syscall.Statfs_t
+	if apart && syscall.Statfs(m.options.NodeFs, &a) == nil && syscall.Statfs(imageFs, &b) == nil && a.Type == b.Type && a.Type == unix.BTRFS_SUPER_MAGIC {
+		apart = a.Blocks != b.Blocks // subvolumes have devices of their own, and share the space
+	}
+	m.apart.Store(&apart)
+	return apart
+}
+
+// imagesApart reports whether images are known to have a file system of their own.
+func (m *LinuxStats) imagesApart(ctx context.Context) bool {
+	if known := m.apart.Load(); known != nil {
+		return *known
+	}
+	if m.options.ImageFs == nil {
+		return false
+	}
+	path, err := m.options.ImageFs(ctx)
+	return err == nil && path != "" && m.compare(path)
+}
+
 // Pod reads a pod's usage.
 func (m *LinuxStats) Pod(ctx context.Context, pod *v1.Pod, signal Signal) (Usage, error) {
+	if signal.kind().disk {
+		return m.podDisk(ctx, pod, signal)
+	}
+	out, read, err := m.podCgroup(pod, signal)
+	if read || m.options.PodLayers == nil {
+		return out, err
+	}
+	out, layersErr := m.options.PodLayers(ctx, pod)
+	return out, errors.Join(err, layersErr)
+}
+
+// podDisk returns what a pod has on the file system that a signal is about.
+func (m *LinuxStats) podDisk(ctx context.Context, pod *v1.Pod, signal Signal) (Usage, error) {
+	folders, layers := m.options.PodDirs != nil, m.options.PodLayers != nil
+	if m.imagesApart(ctx) {
+		image := signal == ImageFsAvailable || signal == ImageFsInodesFree
+		folders, layers = folders && !image, layers && image
+	}
 	var out Usage
 	var problems []error
-	if m.options.PodLayers != nil {
-		layers, err := m.options.PodLayers(ctx, pod)
+	if layers {
+		used, err := m.options.PodLayers(ctx, pod)
 		problems = append(problems, err)
-		out = layers
+		out = used
 	}
-	if signal.kind().disk {
-		if m.options.PodDirs != nil {
-			for _, dir := range m.options.PodDirs(pod) {
-				bytes, files, err := size(ctx, dir, 0)
-				problems = append(problems, err)
-				out.Disk, out.Inodes = out.Disk+bytes, out.Inodes+files
-			}
+	if folders {
+		for _, dir := range m.options.PodDirs(pod) {
+			bytes, files, err := size(ctx, dir, 0)
+			problems = append(problems, err)
+			out.Disk, out.Inodes = out.Disk+bytes, out.Inodes+files
 		}
-		return out, errors.Join(problems...)
 	}
+	return out, errors.Join(problems...)
+}
+
+// podCgroup returns what the cgroup of a pod tells, if it does.
+func (m *LinuxStats) podCgroup(pod *v1.Pod, signal Signal) (out Usage, read bool, err error) {
 	if m.options.PodCgroup == nil {
-		return out, errors.Join(problems...)
+		return Usage{}, false, nil
 	}
 	cgroup, err := m.options.PodCgroup(pod)
 	if err == nil && cgroup != "" {
-		var used uint64
 		switch signal {
 		case MemoryAvailable:
-			if used, err = m.workingSet(cgroup); err == nil {
-				out.Memory = used
-			}
+			out.Memory, err = m.workingSet(cgroup)
+			read = err == nil
 		case PIDAvailable:
-			if used, err = m.number("pids", cgroup, "pids.current"); err == nil {
-				out.PIDs = used
-			}
+			out.PIDs, err = m.number("pids", cgroup, "pids.current")
+			read = err == nil
 		}
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil // the pod has none yet, or no longer
 	}
-	return out, errors.Join(append(problems, err)...)
+	return out, read, err
 }
 
 // memory returns what can be used without displacing anything in use: on the machine, or in the
-// cgroup if that is less.
+// cgroup if that is less. If the cgroup cannot be read, the machine's is returned with the error.
 func (m *LinuxStats) memory() (Observation, error) {
 	info, err := m.memInfo()
 	if err != nil {
@@ -171,7 +226,7 @@ func (m *LinuxStats) memory() (Observation, error) {
 	}
 	used, err := m.workingSet(m.options.Cgroup)
 	if err != nil {
-		return Observation{}, err
+		return out, err
 	}
 	return Observation{Available: min(out.Available, limit-min(used, limit)), Capacity: limit}, nil
 }
@@ -199,7 +254,7 @@ func (m *LinuxStats) memInfo() (map[string]uint64, error) {
 }
 
 // ids returns how many more processes and threads there can be: on the machine, or in the cgroup if
-// that is fewer.
+// that is fewer. If the cgroup cannot be read, the machine's are returned with the error.
 func (m *LinuxStats) ids() (Observation, error) {
 	out := Observation{Capacity: math.MaxUint64}
 	for _, name := range []string{"pid_max", "threads-max"} {
@@ -238,7 +293,7 @@ func (m *LinuxStats) ids() (Observation, error) {
 		return out, err
 	}
 	if used, err = m.number("pids", m.options.Cgroup, "pids.current"); err != nil {
-		return Observation{}, err
+		return out, err
 	}
 	return Observation{Available: min(out.Available, limit-min(used, limit)), Capacity: limit}, nil
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -159,5 +160,83 @@ func TestPodDisk(t *testing.T) {
 	cancel()
 	if _, err := m.Pod(ctx, pod("a"), NodeFsAvailable); err == nil {
 		t.Error("the walk went on after its context had ended")
+	}
+}
+
+// TestMissingCgroupLeavesTheMachine: a cgroup that does not exist hides nothing of the machine, and is named.
+func TestMissingCgroupLeavesTheMachine(t *testing.T) {
+	partial := map[string]string{
+		"cgroup.controllers": "memory pids\n", "half/memory.max": "512000\n", "half/pids.max": "50\n", // usage is missing
+	}
+	for _, cgroup := range []string{"missing", "half"} {
+		got, err := machine(t, LinuxStatsOptions{Proc: proc(t), Cgroups: files(t, partial), Cgroup: cgroup}).Node(t.Context())
+		memory, pids := Observation{Available: 300 << 10, Capacity: 1000 << 10}, Observation{Available: 60, Capacity: 100}
+		if err == nil || !strings.Contains(err.Error(), "memory.available: ") || got[MemoryAvailable] != memory || got[PIDAvailable] != pids {
+			t.Errorf("%s: read %+v, %v", cgroup, got, err)
+		}
+	}
+}
+
+// TestDiskOfImages: on a node with one disk, layers and folders count for either signal. If images have a disk of
+// their own, layers count for it and folders for the other one, as for the kubelet.
+func TestDiskOfImages(t *testing.T) {
+	dir := files(t, map[string]string{"a": strings.Repeat("x", 8192)})
+	other, err := os.MkdirTemp("/dev/shm", "images")
+	if err != nil {
+		t.Skip(err)
+	}
+	defer os.RemoveAll(other)
+	var a, b syscall.Stat_t
+	if syscall.Stat(dir, &a) != nil || syscall.Stat(other, &b) != nil || a.Dev == b.Dev {
+		t.Skip("there is only one file system")
+	}
+	const folders, layers = 2, 1000 // inodes
+	for _, test := range []struct {
+		name, imageFs string
+		err           error
+		node, image   uint64
+	}{
+		{"one disk", dir, nil, folders + layers, folders + layers},
+		{"two disks", other, nil, folders, layers},
+		{"not known", "", os.ErrDeadlineExceeded, folders + layers, folders + layers},
+		{"none", "", nil, folders + layers, folders + layers},
+	} {
+		for _, read := range []bool{false, true} { // whether the node is read first
+			m := machine(t, LinuxStatsOptions{
+				NodeFs: dir, ImageFs: func(context.Context) (string, error) { return test.imageFs, test.err },
+				PodDirs:   func(*v1.Pod) []string { return []string{dir} },
+				PodLayers: func(context.Context, *v1.Pod) (Usage, error) { return Usage{Disk: 1 << 30, Inodes: layers}, nil },
+			})
+			if read {
+				got, err := m.Node(t.Context())
+				if _, watched := got[ImageFsAvailable]; watched != (test.imageFs != "") || (err == nil) != (test.err == nil) {
+					t.Errorf("%s: read %v, %v", test.name, got, err)
+				}
+			}
+			for signal, want := range map[Signal]uint64{NodeFsAvailable: test.node, NodeFsInodesFree: test.node, ImageFsAvailable: test.image, ImageFsInodesFree: test.image} {
+				if used, err := m.Pod(t.Context(), pod("a"), signal); err != nil || used.Inodes != want {
+					t.Errorf("%s: %s: %+v, %v, want %d", test.name, signal, used, err, want)
+				}
+			}
+		}
+	}
+}
+
+// TestRuntimeIsNotAskedForWhatCgroupsTell: memory and process IDs of a pod come from its cgroup; the runtime is asked
+// only where there is none.
+func TestRuntimeIsNotAskedForWhatCgroupsTell(t *testing.T) {
+	tree := files(t, map[string]string{"cgroup.controllers": "", "poda/memory.current": "5\n", "poda/memory.stat": "", "poda/pids.current": "7\n"})
+	asked := 0
+	m := machine(t, LinuxStatsOptions{
+		Cgroups: tree, PodCgroup: func(p *v1.Pod) (string, error) { return "pod" + p.Name, nil },
+		PodLayers: func(context.Context, *v1.Pod) (Usage, error) { asked++; return Usage{Memory: 99}, nil },
+	})
+	for signal, want := range map[Signal]Usage{MemoryAvailable: {Memory: 5}, PIDAvailable: {PIDs: 7}} {
+		if used, err := m.Pod(t.Context(), pod("a"), signal); used != want || err != nil || asked > 0 {
+			t.Errorf("%s: %+v, %v, asked %d times", signal, used, err, asked)
+		}
+	}
+	if used, err := m.Pod(t.Context(), pod("b"), MemoryAvailable); used.Memory != 99 || err != nil || asked != 1 {
+		t.Errorf("a pod without cgroup: %+v, %v, asked %d times", used, err, asked)
 	}
 }

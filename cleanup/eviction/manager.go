@@ -26,19 +26,19 @@ const Reason = "Evicted"
 
 // Timing of a manager.
 const (
-	// cleanupWait is how long the next pass waits for the resources of an evicted pod, and
+	// cleanupWait is how long the next pass waits for an evicted pod and its resources, and
 	// cleanupPoll how often it checks.
 	cleanupWait = 30 * time.Second
 	cleanupPoll = time.Second
-	// localPeriod is the time between two checks of volume sizes.
-	localPeriod = time.Minute
 )
 
 // Killer stops pods for good. It is called by one goroutine at a time.
 type Killer interface {
 	// Kill evicts the pod and returns once none of its containers is running. A nil graceSeconds
-	// means the pod's own grace. amend edits the status that is published; it may be called any
-	// number of times, on other goroutines. After an error, the next pass decides again.
+	// means the pod's own grace. Its context ends after 30 s at most; the pod must still go on being
+	// stopped. Kill may then be called again with a shorter grace. amend edits the status that is
+	// published; it may be called any number of times, on other goroutines. After any other error,
+	// the next pass decides again.
 	Kill(ctx context.Context, pod *v1.Pod, graceSeconds *int64, amend func(*v1.PodStatus)) error
 	// Finished reports whether everything held for the pod is released. It must not block.
 	Finished(uid types.UID) bool
@@ -61,16 +61,19 @@ type Options struct {
 	Leaving func() []*v1.Pod
 	// Critical pods are never evicted. Nil: system-critical priority decides.
 	Critical func(pod *v1.Pod) bool
-	// Volumes returns the pod's folders that have a limit. Nil: none.
+	// Volumes returns the pod's folders that have a limit. Volumes and Storage are called on their own
+	// goroutines, for several pods at once. Nil: none.
 	Volumes func(pod *v1.Pod) []Volume
 	// Storage reads the usage of pods with a limit on ephemeral storage (FD2). What it returns
-	// counts even together with an error. Nil: these limits are not enforced.
+	// counts even together with an error. Its context ends after 10 s. Nil: these limits are not
+	// enforced.
 	Storage func(ctx context.Context, pod *v1.Pod) (Storage, error)
 	// LocalOnly enforces only the limits of Volumes and Storage and does not look at the node:
 	// Stats may then be nil.
 	LocalOnly bool
-	// Reclaim frees disk space without stopping a pod: dead containers, unused images.
-	// Nil: there is nothing to reclaim.
+	// Reclaim frees disk space without stopping a pod: dead containers, unused images. It is called
+	// on its own goroutine, one call at a time. The limits of disks wait for it, a minute at most;
+	// nothing else does. Nil: there is nothing to reclaim.
 	Reclaim func(ctx context.Context) error
 	// Changed is called, without a lock, after the node's conditions changed. Nil:
 	// the change is not reported.
@@ -96,17 +99,29 @@ type Manager struct {
 	evictions metric.Int64Counter
 
 	// Used only by the goroutine of Run.
-	state     history
-	nextLocal time.Time
+	state  history
+	absent map[Signal]bool
 	// local: the last pass evicted a pod for its own limits, so the node's limits come first in the
 	// next pass: many such pods must not starve the node (section 16).
 	local     bool
 	lastError string
 	leaving   map[types.UID]*leaver
+	victims   map[types.UID]victim
 	own       *observers
+	locals    *locals
+	reclaim   reclaim
+	// killed is when the last pod was told to stop.
+	killed time.Time
+	// unanswered has the pods whose usage this pass could not read in time; announced is the signal
+	// that it has reported.
+	unanswered map[types.UID]bool
+	announced  Signal
+	// beside is what runs beside the passes.
+	beside sync.WaitGroup
 
 	mu         sync.Mutex
 	conditions []v1.NodeCondition
+	gaps       map[Signal]gap
 }
 
 // New returns a manager, or an error that names every problem of the options.
@@ -126,7 +141,10 @@ func New(o Options) (*Manager, error) {
 		o.Clock = clock.RealClock{}
 	}
 	set := instrument.New(o.Meter)
-	m := &Manager{options: o, leaving: map[types.UID]*leaver{}, own: newObservers(o.Policy.Own, o.Clock, o.Logger)}
+	m := &Manager{
+		options: o, absent: map[Signal]bool{}, leaving: map[types.UID]*leaver{}, victims: map[types.UID]victim{},
+		own: newObservers(o.Policy.Own, o.Clock, o.Logger), locals: newLocals(o),
+	}
 	m.evictions = set.Counter("kubelet_evictions", "Pods evicted, by the signal that was low, or the limit of their own that they were above.",
 		instrument.From("eviction_signal", "memory.available", "nodefs.available", "nodefs.inodesFree", "imagefs.available", "imagefs.inodesFree",
 			"pid.available", "emptydirfs.limit", "ephemeralpodfs.limit", "ephemeralcontainerfs.limit"))
@@ -138,21 +156,23 @@ func New(o Options) (*Manager, error) {
 
 // Run makes a pass every 10 s, or every minute if it only checks volumes and storage, until ctx
 // ends. After an eviction, the next pass comes as soon as everything that the pod held is released,
-// at the latest 30 s later. It returns nil.
+// at the latest 30 s later. Run waits for the functions that it has called, and returns nil.
 func (m *Manager) Run(ctx context.Context) error {
 	defer m.own.leave()
+	defer m.locals.under.Wait()
+	defer m.beside.Wait()
 	for _, s := range m.options.Policy.Own {
 		m.evictions.Add(ctx, 0, instrument.Labels("eviction_signal", string(s.Name)))
 	}
 	for ctx.Err() == nil {
 		evicted, err := m.pass(ctx)
 		m.log(err)
-		if evicted != nil && err == nil {
+		if evicted != nil {
 			m.await(ctx, evicted.UID)
 			continue
 		}
 		pause := period
-		if m.options.LocalOnly {
+		if m.options.LocalOnly && !m.locals.open() {
 			pause = localPeriod
 		}
 		_ = timing.Sleep(ctx, m.options.Clock, pause) // the loop checks ctx
@@ -180,8 +200,7 @@ func (m *Manager) log(err error) {
 // await waits until an evicted pod has released everything, so that the next pass does not count
 // what is about to be released.
 func (m *Manager) await(ctx context.Context, uid types.UID) {
-	begin := m.options.Clock.Now()
-	for !m.options.Killer.Finished(uid) && m.options.Clock.Since(begin) < cleanupWait {
+	for !m.options.Killer.Finished(uid) && m.options.Clock.Since(m.killed) < cleanupWait {
 		if timing.Sleep(ctx, m.options.Clock, cleanupPoll) != nil {
 			return
 		}
@@ -199,9 +218,14 @@ func (m *Manager) pass(ctx context.Context) (evicted *v1.Pod, err error) {
 	if m.options.LocalOnly {
 		return m.passLocal(ctx)
 	}
+	m.unanswered, m.announced = map[types.UID]bool{}, ""
 	m.noteLeaving()
-	due, err := m.look(ctx)
-	due = m.uncovered(ctx, due)
+	all, err := m.look(ctx)
+	if pod := m.hastenFor(ctx, all); pod != nil {
+		return pod, err
+	}
+	begun := m.beginReclaim(ctx, all)
+	due := m.uncovered(ctx, all)
 	if nodeFirst := m.local && len(due) > 0; !nodeFirst {
 		pod, localErr := m.passLocal(ctx)
 		if m.local = pod != nil; pod != nil || localErr != nil {
@@ -209,36 +233,40 @@ func (m *Manager) pass(ctx context.Context) (evicted *v1.Pod, err error) {
 		}
 	}
 	m.local = false
-	if len(due) == 0 {
+	if begun && len(due) > 0 && due[0].kind.disk {
+		m.announce(due[0])
+		if m.soon(ctx, m.reclaim.done) {
+			all, err = m.look(ctx)
+			due = m.uncovered(ctx, all)
+		}
+	}
+	err = errors.Join(err, m.reclaimError(all))
+	if due = m.withoutWaiting(due); len(due) == 0 {
 		return nil, err
 	}
-	first := due[0]
-	m.options.Logger.Info("The node is low on a resource", "signal", first.Signal, "available", first.Observed.Available, "capacity", first.Observed.Capacity)
-	if first.kind.own {
-		m.event(v1.EventTypeWarning, "EvictionThresholdMet", "%s", first.explain())
-	} else {
-		m.event(v1.EventTypeWarning, "EvictionThresholdMet", "Attempting to reclaim %s", first.kind.resource)
-	}
-	if first.kind.disk && m.options.Reclaim != nil {
-		reclaimErr := m.options.Reclaim(ctx)
-		if reclaimErr != nil {
-			reclaimErr = fmt.Errorf("reclaim: %w", reclaimErr)
-		}
-		due, err = m.look(ctx)
-		due = m.uncovered(ctx, due)
-		if err = errors.Join(err, reclaimErr); len(due) == 0 {
-			return nil, err
-		}
-		first = due[0]
-	}
-	pod, evictErr := m.passNode(ctx, first)
+	m.announce(due[0])
+	pod, evictErr := m.passNode(ctx, due[0])
 	return pod, errors.Join(err, evictErr)
+}
+
+// announce says once per pass what the node is low on.
+func (m *Manager) announce(b breach) {
+	if m.announced == b.Signal {
+		return
+	}
+	m.announced = b.Signal
+	m.options.Logger.Info("The node is low on a resource", "signal", b.Signal, "available", b.Observed.Available, "capacity", b.Observed.Capacity)
+	if b.kind.own {
+		m.event(v1.EventTypeWarning, "EvictionThresholdMet", "%s", b.explain())
+		return
+	}
+	m.event(v1.EventTypeWarning, "EvictionThresholdMet", "Attempting to reclaim %s", b.kind.resource)
 }
 
 // look reads the node and judges the readings.
 func (m *Manager) look(ctx context.Context) ([]breach, error) {
 	m.own.begin(ctx)
-	readings, err := m.options.Stats.Node(ctx)
+	readings, err := m.readNode(ctx)
 	own := m.own.collect(ctx)
 	for signal, o := range readings {
 		if _, builtIn := kinds()[signal]; builtIn {
@@ -248,39 +276,62 @@ func (m *Manager) look(ctx context.Context) ([]breach, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	verdict := assess(m.options.Policy, m.state, own, m.options.Clock.Now())
+	now := m.options.Clock.Now()
+	gaps := m.options.Policy.gaps(m.gaps, m.absent, own, err, now) // only this goroutine sets gaps
+	verdict := assess(m.options.Policy, m.state, own, now)
 	m.state = verdict.history
-	m.publish(verdict)
+	m.publish(verdict, gaps)
 	return verdict.Due, err
+}
+
+func (m *Manager) readNode(ctx context.Context) (map[Signal]Observation, error) {
+	limited, cancel := timing.WithTimeout(ctx, m.options.Clock, problem.FunctionLimit)
+	defer cancel()
+	return m.options.Stats.Node(limited)
+}
+
+// evictable returns the pods that may be evicted.
+func (m *Manager) evictable() []*v1.Pod {
+	return slices.DeleteFunc(slices.Clone(m.options.Pods()), func(pod *v1.Pod) bool {
+		return m.options.Critical(pod) || podinfo.Terminal(pod.Status.Phase)
+	})
 }
 
 // passNode evicts the first pod that may be evicted for a limit that is due.
 func (m *Manager) passNode(ctx context.Context, b breach) (*v1.Pod, error) {
-	var candidates []candidate
-	var problems []error
-	for _, pod := range m.options.Pods() {
-		if m.options.Critical(pod) || podinfo.Terminal(pod.Status.Phase) {
-			continue
-		}
-		c := candidate{Pod: pod}
-		if !b.kind.own {
-			var err error
-			if c.Usage, err = m.options.Stats.Pod(ctx, pod, b.Signal); err != nil {
-				problems = append(problems, fmt.Errorf("usage of pod %s/%s: %w", pod.Namespace, pod.Name, err))
-			}
-		}
-		candidates = append(candidates, c)
+	if b.kind.disk {
+		m.reclaim.fresh = false
 	}
-	for _, err := range problems { // the pod counts as using nothing
-		m.options.Logger.Error(err, "Not everything a pod uses could be read")
+	if b.Hard() { // those that were chosen for another limit go first
+		if pod := m.hasten(ctx, func(victim) bool { return true }); pod != nil {
+			return pod, nil
+		}
 	}
-	if len(candidates) == 0 {
+	pods := m.evictable()
+	if len(pods) == 0 {
 		m.options.Logger.Info("No pod may be evicted", "signal", b.Signal)
 		return nil, nil
 	}
+	candidates := make([]candidate, len(pods))
+	for i, pod := range pods {
+		candidates[i].Pod = pod
+	}
+	if !b.kind.own {
+		used, errs := m.usages(ctx, pods, b.Signal, usageWait)
+		for i := range used {
+			candidates[i].Usage = used[i]
+		}
+		if err := errors.Join(errs...); err != nil { // what is missing counts as nothing
+			m.options.Logger.Error(err, "Not everything that pods use could be read", "signal", b.Signal)
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+	}
 	rank(b.kind, candidates)
-	victim := candidates[0]
-	return victim.Pod, m.evict(ctx, victim.Pod, string(b.Signal), message(b, victim), m.grace(b.Threshold, victim.Pod))
+	first := candidates[0]
+	v := victim{pod: first.Pod, signal: string(b.Signal), text: message(b, first), soft: !b.Hard()}
+	return m.evict(ctx, v, m.grace(b.Threshold, first.Pod))
 }
 
 // grace returns how many seconds a limit gives a pod, nil for the pod's own grace.
@@ -299,82 +350,65 @@ func (m *Manager) grace(t Threshold, pod *v1.Pod) *int64 {
 	return &seconds
 }
 
-// passLocal evicts the first pod that has a volume above its limit, or uses more ephemeral
-// storage than it may.
+// passLocal evicts the first pod that was found to have a volume above its limit, or to use more
+// ephemeral storage than it may.
 func (m *Manager) passLocal(ctx context.Context) (*v1.Pod, error) {
-	now := m.options.Clock.Now()
-	if now.Before(m.nextLocal) {
+	if !m.locals.due() {
 		return nil, nil
 	}
-	for _, pod := range m.options.Pods() {
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		if m.options.Critical(pod) || podinfo.Terminal(pod.Status.Phase) {
-			continue
-		}
-		signal, text := m.fullVolume(ctx, pod)
-		if text == "" {
-			signal, text = m.fullStorage(ctx, pod)
-		}
-		if text != "" {
-			grace := int64(hardGrace)
-			return pod, m.evict(ctx, pod, signal, text, &grace)
-		}
+	pods := m.evictable()
+	if m.locals.begin(ctx, pods) {
+		m.soon(ctx, m.locals.round)
 	}
-	m.nextLocal = now.Add(localPeriod) // the next pass looks at once if this one evicted
-	return nil, nil
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	pod, f := m.locals.take(pods)
+	if pod == nil {
+		return nil, nil
+	}
+	grace := int64(hardGrace)
+	return m.evict(ctx, victim{pod: pod, signal: f.signal, text: f.text}, &grace)
 }
 
-// fullVolume tells users which volume of a pod is above its limit.
-func (m *Manager) fullVolume(ctx context.Context, pod *v1.Pod) (signal, text string) {
-	if m.options.Volumes == nil {
-		return "", ""
-	}
-	for _, v := range m.options.Volumes(pod) {
-		used, _, err := size(ctx, v.Path, v.Limit)
-		if err != nil { // one pod's failure does not affect the others
-			m.options.Logger.Error(err, "A volume cannot be measured", "namespace", pod.Namespace, "name", pod.Name, "volume", v.Name)
-			continue
-		}
-		if text := exceeded(v, used); text != "" {
-			return "emptydirfs.limit", text
-		}
-	}
-	return "", ""
+// victim is a pod that is being evicted.
+type victim struct {
+	pod *v1.Pod
+	// signal and text say why.
+	signal, text string
+	soft         bool // it has the grace of a soft limit
 }
 
-// fullStorage tells users which limit of ephemeral storage a pod is above.
-func (m *Manager) fullStorage(ctx context.Context, pod *v1.Pod) (signal, text string) {
-	limit := podinfo.DeclaredLimit(pod, v1.ResourceEphemeralStorage)
-	if m.options.Storage == nil || limit.Sign() <= 0 {
-		return "", ""
-	}
-	used, err := m.options.Storage(ctx, pod)
-	var folders uint64
-	for _, dir := range used.Folders {
-		bytes, _, sizeErr := size(ctx, dir, uint64(limit.Value()))
-		err = errors.Join(err, sizeErr)
-		folders += bytes
-	}
-	if err != nil {
-		m.options.Logger.Error(err, "Not all of a pod's storage can be measured", "namespace", pod.Namespace, "name", pod.Name)
-	}
-	return overLimit(pod, used.Containers, folders)
-}
-
-// evict stops a pod for good.
-func (m *Manager) evict(ctx context.Context, pod *v1.Pod, signal, text string, grace *int64) error {
-	m.options.Logger.Info("Evicting a pod", "namespace", pod.Namespace, "name", pod.Name, "uid", pod.UID, "signal", signal, "message", text)
+// evict stops a pod for good, and returns it unless that failed at once.
+func (m *Manager) evict(ctx context.Context, v victim, grace *int64) (*v1.Pod, error) {
+	pod := v.pod
+	m.options.Logger.Info("Evicting a pod", "namespace", pod.Namespace, "name", pod.Name, "uid", pod.UID, "signal", v.signal, "message", v.text)
 	if m.options.Recorder != nil {
-		m.options.Recorder.Eventf(pod, v1.EventTypeWarning, Reason, "%s", text)
+		m.options.Recorder.Eventf(pod, v1.EventTypeWarning, Reason, "%s", v.text)
 	}
-	m.evictions.Add(ctx, 1, instrument.Labels("eviction_signal", signal))
-	err := m.options.Killer.Kill(ctx, pod, grace, Amend(Reason, text))
-	if err != nil {
-		return fmt.Errorf("evict pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	m.evictions.Add(ctx, 1, instrument.Labels("eviction_signal", v.signal))
+	m.killed, m.victims[pod.UID] = m.options.Clock.Now(), v
+	err := m.kill(ctx, v, grace, cleanupWait)
+	if err == nil {
+		return pod, nil
 	}
-	return nil
+	if err = fmt.Errorf("evict pod %s/%s: %w", pod.Namespace, pod.Name, err); m.options.Clock.Since(m.killed) < promptly {
+		return nil, err
+	}
+	return pod, err
+}
+
+// kill stops a pod, and waits for that for a bounded time: a pod may take as long as its grace,
+// which its manifest chooses.
+func (m *Manager) kill(ctx context.Context, v victim, grace *int64, wait time.Duration) error {
+	limited, cancel := timing.WithTimeout(ctx, m.options.Clock, wait)
+	defer cancel()
+	err := m.options.Killer.Kill(limited, v.pod, grace, Amend(Reason, v.text))
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		m.options.Logger.Info("An evicted pod takes long to stop", "namespace", v.pod.Namespace, "name", v.pod.Name, "uid", v.pod.UID)
+		return nil
+	}
+	return err
 }
 
 // Amend returns an edit of the status of a pod that the node stops for its own reasons: phase
@@ -387,8 +421,10 @@ func Amend(reason, message string) func(*v1.PodStatus) {
 	}
 }
 
-// Problems returns the signals of the embedding program that cannot be read.
-func (m *Manager) Problems() []problem.Problem { return m.own.problems() }
+// Problems returns the signals that limits need and that cannot be read.
+func (m *Manager) Problems() []problem.Problem {
+	return append(m.own.problems(), m.unreadProblems()...)
+}
 
 func (m *Manager) event(kind, reason, format string, args ...any) {
 	if m.options.Recorder == nil {

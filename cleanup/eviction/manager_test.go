@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,9 +18,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/timing"
 )
 
-// node is a machine in memory, with the hooks of a manager.
+// node is a machine in memory, with the hooks of a manager. Like a real one, it takes a moment for each call.
 type node struct {
 	mu       sync.Mutex
 	begin    time.Time
@@ -40,9 +43,20 @@ type node struct {
 	released time.Time
 	err      error
 	panics   bool
+	// kill, if set, is how long Kill takes to stop a pod; the pod is being stopped from then on.
+	kill    func(p *v1.Pod, grace *int64) time.Duration
+	killErr error
+	// reclaim, if set, is called by Reclaim first.
+	reclaim func(ctx context.Context)
+	// silent: what pods use cannot be read; hangs: nor what they have on the disk.
+	silent, hangs bool
 }
 
+// moment is how long each call takes.
+func moment() { <-time.After(time.Millisecond) }
+
 func (n *node) Node(context.Context) (map[Signal]Observation, error) {
+	moment()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.panics {
@@ -55,13 +69,36 @@ func (n *node) Node(context.Context) (map[Signal]Observation, error) {
 	return out, n.err
 }
 
-func (n *node) Pod(_ context.Context, p *v1.Pod, _ Signal) (Usage, error) {
+func (n *node) Pod(ctx context.Context, p *v1.Pod, _ Signal) (Usage, error) {
+	moment()
+	if n.silent {
+		return Usage{}, hang(ctx)
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.usage[p.UID], nil
 }
 
-func (n *node) Kill(_ context.Context, p *v1.Pod, grace *int64, amend func(*v1.PodStatus)) error {
+// Kill gives up when its time is over, and the pod goes on being stopped, as it does in an engine.
+func (n *node) Kill(ctx context.Context, p *v1.Pod, grace *int64, amend func(*v1.PodStatus)) error {
+	moment()
+	n.stop(p, grace, amend)
+	if n.kill == nil {
+		return nil
+	}
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(n.kill(p, grace)):
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.leaving = slices.DeleteFunc(n.leaving, func(q *v1.Pod) bool { return q.UID == p.UID })
+	n.give(n.usage[p.UID].Memory)
+	return n.killErr
+}
+
+func (n *node) stop(p *v1.Pod, grace *int64, amend func(*v1.PodStatus)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	var s v1.PodStatus
@@ -78,11 +115,23 @@ func (n *node) Kill(_ context.Context, p *v1.Pod, grace *int64, amend func(*v1.P
 	for i, q := range n.pods {
 		if q.UID == p.UID {
 			n.pods = append(n.pods[:i:i], n.pods[i+1:]...)
+			if n.kill != nil {
+				n.leaving = append(n.leaving[:len(n.leaving):len(n.leaving)], p)
+			}
 		}
 	}
 	n.give(n.frees)
 	n.released = time.Now().Add(n.holds)
-	return nil
+}
+
+// hang is a call of a runtime that does not answer.
+func hang(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(2 * time.Minute):
+		return context.DeadlineExceeded
+	}
 }
 
 func (n *node) give(amount uint64) {
@@ -92,7 +141,12 @@ func (n *node) give(amount uint64) {
 	}
 }
 
-func (n *node) Finished(types.UID) bool { return !time.Now().Before(n.released) }
+func (n *node) Finished(uid types.UID) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	stopping := slices.ContainsFunc(n.leaving, func(p *v1.Pod) bool { return p.UID == uid })
+	return !stopping && !time.Now().Before(n.released)
+}
 
 func (n *node) Eventf(object apiruntime.Object, kind, reason, format string, args ...any) {
 	n.mu.Lock()
@@ -125,8 +179,18 @@ func (n *node) run(t *testing.T, d time.Duration, policy Policy) (*Manager, stri
 			return append([]*v1.Pod(nil), n.leaving...)
 		},
 		Volumes: func(p *v1.Pod) []Volume { return n.volumes[p.UID] }, LocalOnly: n.localOnly,
-		Storage: func(_ context.Context, p *v1.Pod) (Storage, error) { return n.storage[p.UID], n.storageErr },
-		Reclaim: func(context.Context) error {
+		Storage: func(ctx context.Context, p *v1.Pod) (Storage, error) {
+			moment()
+			if n.hangs {
+				return Storage{}, hang(ctx)
+			}
+			return n.storage[p.UID], n.storageErr
+		},
+		Reclaim: func(ctx context.Context) error {
+			moment()
+			if n.reclaim != nil {
+				n.reclaim(ctx)
+			}
 			n.mu.Lock()
 			defer n.mu.Unlock()
 			n.note("reclaim")
@@ -390,4 +454,178 @@ func TestLocalLimitsDoNotStarveTheNode(t *testing.T) {
 			t.Errorf("no pod above its own limit went:\n%s", got)
 		}
 	})
+}
+
+// TestReclaimHoldsUpOnlyDisks: section 16: a reclaim that takes long runs beside the passes. A limit of a disk waits
+// for it, a minute at most; memory does not.
+func TestReclaimHoldsUpOnlyDisks(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		takes  time.Duration
+		memory bool // it is low after 25 s
+		want   string
+	}{
+		{"soon over", 5 * time.Second, false, "11s kill full"},
+		{"slow", 35 * time.Second, false, "41s kill full"},
+		{"hangs", time.Hour, false, "61s kill full"},
+		{"hangs, and memory is low", time.Hour, true, "31s kill hungry"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := &node{readings: reading(NodeFsAvailable, 10), frees: 100, pods: []*v1.Pod{pod("full"), pod("hungry")}}
+				n.usage = map[types.UID]Usage{"full": {Disk: 900}, "hungry": {Memory: 900}}
+				n.reclaim = func(ctx context.Context) {
+					select {
+					case <-time.After(test.takes):
+					case <-ctx.Done():
+					}
+				}
+				if test.memory {
+					time.AfterFunc(25*time.Second, func() {
+						n.mu.Lock()
+						defer n.mu.Unlock()
+						n.readings[MemoryAvailable] = Observation{Available: 1, Capacity: 1000}
+					})
+				}
+				_, got := n.run(t, 65*time.Second, Policy{Thresholds: thresholds(t, Text{Hard: "memory.available<100,nodefs.available<100"})})
+				if !strings.Contains(got, test.want) || strings.Count(got, " kill ") != 1 {
+					t.Errorf("want only %s, happened:\n%s", test.want, got)
+				}
+			})
+		})
+	}
+}
+
+// TestEachEvictionForADiskComesAfterAReclaim: section 16.
+func TestEachEvictionForADiskComesAfterAReclaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &node{readings: reading(NodeFsAvailable, 10), pods: []*v1.Pod{pod("a"), pod("b")}, reclaim: func(context.Context) { <-time.After(5 * time.Second) }}
+		n.run(t, 30*time.Second, Policy{Thresholds: thresholds(t, Text{Hard: "nodefs.available<100"})})
+		var acts []string
+		for _, line := range n.log {
+			if f := strings.Fields(line); f[1] == "reclaim" || f[1] == "kill" {
+				acts = append(acts, f[1])
+			}
+		}
+		if got := strings.Join(acts, " "); !strings.HasPrefix(got, "reclaim kill reclaim kill reclaim") {
+			t.Errorf("did %s", got)
+		}
+	})
+}
+
+// TestSoftKillDoesNotHoldUpHardLimits: section 16: a pass waits 30 s at most for a pod that a soft limit evicts,
+// whatever its grace; once a hard limit is due, the pod has to stop at once.
+func TestSoftKillDoesNotHoldUpHardLimits(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		signal Signal // with the hard limit
+		uses   uint64 // what the stubborn pod uses of memory
+		want   []string
+	}{
+		{"its memory is enough", MemoryAvailable, 500, []string{"30s kill stubborn grace own", "60s kill stubborn grace 1"}},
+		{"its memory is not enough", MemoryAvailable, 50, []string{"30s kill stubborn grace own", "60s kill stubborn grace 1", "61s kill hog grace 1"}},
+		{"another signal", PIDAvailable, 50, []string{"30s kill stubborn grace own", "60s kill stubborn grace 1", "61s kill hog grace 1"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := &node{readings: map[Signal]Observation{MemoryAvailable: {Available: 150, Capacity: 1000}, PIDAvailable: {Available: 900, Capacity: 1000}}}
+				n.pods = []*v1.Pod{pod("stubborn", withGrace(10_000_000_000), withPriority(-1)), pod("hog", withGrace(30))}
+				n.usage = map[types.UID]Usage{"stubborn": {Memory: test.uses}, "hog": {Memory: 300, PIDs: 5}}
+				n.kill = func(p *v1.Pod, grace *int64) time.Duration {
+					if grace != nil {
+						return time.Duration(*grace) * time.Second
+					}
+					return timing.Seconds(*p.Spec.TerminationGracePeriodSeconds)
+				}
+				time.AfterFunc(45*time.Second, func() {
+					n.mu.Lock()
+					defer n.mu.Unlock()
+					n.readings[test.signal] = Observation{Available: 1, Capacity: 1000}
+				})
+				_, got := n.run(t, 64*time.Second, Policy{
+					Thresholds: thresholds(t, Text{Hard: string(test.signal) + "<100", Soft: "memory.available<200", SoftGrace: "memory.available=30s"}),
+				})
+				var kills []string
+				for line := range strings.Lines(got) {
+					if kill, _, ok := strings.Cut(line, ":"); ok && strings.Contains(kill, " kill ") {
+						kills = append(kills, kill)
+					}
+				}
+				if !slices.Equal(kills, test.want) {
+					t.Errorf("kills %q, want %q; happened:\n%s", kills, test.want, got)
+				}
+			})
+		})
+	}
+}
+
+// TestHangingReadingsDoNotHoldUpEviction: section 16: what pods use has 10 s in a pass, and what cannot be read counts as
+// nothing; their own limits hold up neither the node's nor each other's.
+func TestHangingReadingsDoNotHoldUpEviction(t *testing.T) {
+	for _, test := range []struct {
+		name          string
+		silent, hangs bool
+		latest        time.Duration
+	}{
+		{"usage", true, false, 10 * time.Second}, {"storage", false, true, 2 * time.Second},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				full := files(t, map[string]string{"data": strings.Repeat("x", 64<<10)})
+				n := &node{readings: reading(MemoryAvailable, 10), silent: test.silent, hangs: test.hangs, holds: 5 * time.Second}
+				n.readings[PIDAvailable] = Observation{Available: 10, Capacity: 1000}
+				for i := range 100 {
+					p := pod(fmt.Sprintf("p%02d", i))
+					p.Spec.Containers = []v1.Container{{Name: "c", Resources: v1.ResourceRequirements{Limits: v1.ResourceList{v1.ResourceEphemeralStorage: resource.MustParse("1Gi")}}}}
+					n.pods, n.leaving = append(n.pods, p), append(n.leaving, pod(fmt.Sprint("leaver", i)))
+				}
+				n.pods = append(n.pods, pod("over"))
+				n.volumes = map[types.UID][]Volume{"over": {{Name: "cache", Path: full, Limit: 10 << 10}}}
+				if !test.hangs {
+					n.volumes = nil
+				}
+				_, got := n.run(t, 30*time.Second, Policy{Thresholds: thresholds(t, Text{Hard: "memory.available<100,pid.available<100"})})
+				first := strings.Index(got, " kill ")
+				if first < 0 {
+					t.Fatalf("no pod was evicted:\n%s", got)
+				}
+				at := got[strings.LastIndex(got[:first], "\n")+1 : first]
+				if took, err := time.ParseDuration(at); err != nil || took > test.latest {
+					t.Errorf("the first eviction came after %s:\n%s", at, got)
+				}
+				if test.hangs && !strings.Contains(got, "kill over") {
+					t.Errorf("the pod with a full volume stays:\n%s", got)
+				}
+			})
+		})
+	}
+}
+
+// TestUnreadSignalDoesNotShortenTheWait: section 16: what an evicted pod holds is waited for, although another signal
+// cannot be read, or the kill took too long; after a kill that failed at once, the next pass comes after 10 s.
+func TestUnreadSignalDoesNotShortenTheWait(t *testing.T) {
+	failed := errors.New("failed")
+	for _, test := range []struct {
+		name   string
+		unread error
+		kill   error
+		takes  time.Duration // until the kill fails
+		second string        // when the next pod goes
+	}{
+		{"an unread signal", failed, nil, 0, "25s kill"}, {"a kill that took long", nil, failed, 10 * time.Second, "25s kill"}, {"a kill that failed at once", nil, failed, 0, "10s kill"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := &node{readings: reading(MemoryAvailable, 10), err: test.unread, holds: 25 * time.Second, pods: []*v1.Pod{pod("a"), pod("b")}}
+				if test.kill != nil {
+					n.kill = func(*v1.Pod, *int64) time.Duration { return test.takes }
+				}
+				n.killErr = test.kill
+				_, got := n.run(t, 30*time.Second, Policy{Thresholds: thresholds(t, Text{Hard: "memory.available<100"})})
+				if strings.Count(got, " kill ") != 2 || !strings.Contains(got, test.second) {
+					t.Errorf("want the second one after %q:\n%s", test.second, got)
+				}
+			})
+		})
+	}
 }

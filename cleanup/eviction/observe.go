@@ -135,19 +135,16 @@ func (o *observers) await(ctx context.Context) {
 	}
 }
 
-// leave waits for those calls in progress that end with their context.
+// leave waits for those calls in progress, of usages too, that end with their context.
 func (o *observers) leave() {
-	if len(o.all) == 0 {
-		return
-	}
 	o.under.Wait()
 	for _, call := range o.calls.Leave() {
 		o.logger.Error(errDeaf, "The manager ends without it, and its goroutine is lost", "signal", call.Object)
 	}
 }
 
-// errDeaf is reported when a goroutine is lost to an observer that does not return.
-var errDeaf = errors.New("an observer has not returned although its context has ended")
+// errDeaf is reported when a goroutine is lost to a function that does not return.
+var errDeaf = errors.New("a function has not returned although its context has ended")
 
 // problems returns the signals that cannot be read.
 func (o *observers) problems() []problem.Problem {

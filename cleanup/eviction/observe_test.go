@@ -216,6 +216,7 @@ func TestOwnSignalsWaitForPodsThatLeave(t *testing.T) {
 					Policy: Policy{
 						Thresholds: []Threshold{{Signal: "licence"}},
 						Own: []OwnSignal{{Name: "licence", Condition: "Unlicensed", Message: "m", Observer: ObserverFunc(func(context.Context) (Observation, error) {
+							moment()
 							return Observation{Low: true}, nil
 						})}},
 					},

@@ -60,21 +60,61 @@ func overLimit(pod *v1.Pod, containers map[string]uint64, folders uint64) (signa
 	return "", ""
 }
 
-// maxFiles bounds one walk of a folder: a pod may create as many files as it likes.
-const maxFiles = 200_000
+const (
+	// maxFiles bounds the walk of [FolderSize].
+	maxFiles = 200_000
+	// maxLinked bounds how many files with several names one walk remembers: a pod may create as many
+	// as it likes.
+	maxLinked = 200_000
+	// turnFiles is how many files a walk visits before it lets others go on.
+	turnFiles = 1024
+)
 
 // FolderSize returns the bytes on disk and the files that a folder takes up; a missing folder takes
-// up none. The walk ends after 200,000 files.
+// up none. The walk ends after 200,000 files: the result is then a lower bound.
 func FolderSize(ctx context.Context, dir string) (bytes, files uint64, err error) {
-	return size(ctx, dir, 0)
+	return walk{most: maxFiles}.size(ctx, dir)
+}
+
+// size measures a folder completely, or until more than enough bytes are found (0: never).
+func size(ctx context.Context, dir string, enough uint64) (bytes, files uint64, err error) {
+	return walk{enough: enough}.size(ctx, dir)
+}
+
+// turn is the right to walk, for walks that share it: together they use at most one CPU, and a short
+// walk does not wait for the end of a long one. Without a turn, a walk waits for no other.
+type turn chan struct{}
+
+func (t turn) take(ctx context.Context) error {
+	if t == nil {
+		return nil
+	}
+	select {
+	case t <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (t turn) give() {
+	if t != nil {
+		<-t
+	}
+}
+
+// walk says how to measure a folder.
+type walk struct {
+	// enough ends the walk once more bytes are found, most once there are as many files; 0: never.
+	enough, most uint64
+	turn         turn
 }
 
 // size returns how much of its disk a folder takes up: blocks, and the files and folders in it. It
 // does not follow links or enter other file systems, and it counts a file with several names once.
-// The walk ends early once it has found more than enough bytes (0: never) or maxFiles files; the
-// result is then a lower bound. A missing folder is empty; what disappears during the walk does not
-// count.
-func size(ctx context.Context, dir string, enough uint64) (bytes, files uint64, err error) {
+// If the walk ends early, because it has found what it needs or because ctx ends, the result is a lower
+// bound. A missing folder is empty; what disappears during the walk does not count.
+func (w walk) size(ctx context.Context, dir string) (bytes, files uint64, err error) {
 	root, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, 0, nil
@@ -91,30 +131,57 @@ func size(ctx context.Context, dir string, enough uint64) (bytes, files uint64, 
 	if !ok {
 		return 0, 0, fmt.Errorf("%s: no file numbers on this system", dir)
 	}
-	bytes, files = uint64(own.Blocks)*512, 1
-	linked := map[uint64]bool{}
+	if err := w.turn.take(ctx); err != nil {
+		return 0, 0, context.Cause(ctx)
+	}
+	sum := sum{walk: w, device: own.Dev, bytes: uint64(own.Blocks) * 512, files: 1, linked: map[uint64]bool{}, holds: true}
 	err = tree.Walker{
-		Visit: func(e tree.Entry) error {
-			if e.Stat.Dev != own.Dev {
-				return fs.SkipDir
-			}
-			if !e.IsDir() && e.Stat.Nlink > 1 {
-				if linked[e.Stat.Ino] {
-					return nil
-				}
-				linked[e.Stat.Ino] = true
-			}
-			bytes += uint64(e.Stat.Blocks) * 512
-			files++
-			if enough > 0 && bytes > enough || files >= maxFiles {
-				return fs.SkipAll
-			}
-			return nil
-		},
+		Visit:  func(e tree.Entry) error { return sum.add(ctx, e) },
 		Failed: func(string, error) error { return nil }, // what cannot be read does not count
 	}.Walk(ctx, root)
+	if sum.holds {
+		w.turn.give()
+	}
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	return bytes, files, err
+	return sum.bytes, sum.files, err
+}
+
+// sum is what a walk has found so far.
+type sum struct {
+	walk
+	device       uint64
+	bytes, files uint64
+	linked       map[uint64]bool
+	holds        bool // the walk has its turn
+}
+
+func (s *sum) add(ctx context.Context, e tree.Entry) error {
+	if e.Stat.Dev != s.device {
+		return fs.SkipDir
+	}
+	bytes := uint64(e.Stat.Blocks) * 512
+	if !e.IsDir() && e.Stat.Nlink > 1 {
+		switch {
+		case s.linked[e.Stat.Ino]:
+			return nil
+		case len(s.linked) < maxLinked:
+			s.linked[e.Stat.Ino] = true
+		default:
+			bytes /= uint64(e.Stat.Nlink) // each name has its share
+		}
+	}
+	s.bytes += bytes
+	s.files++
+	if s.enough > 0 && s.bytes > s.enough || s.most > 0 && s.files >= s.most {
+		return fs.SkipAll
+	}
+	if s.files%turnFiles != 0 {
+		return nil
+	}
+	s.turn.give()
+	err := s.turn.take(ctx)
+	s.holds = err == nil
+	return err
 }

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
+	"sync"
 	"testing"
+	"testing/synctest"
 
 	"golang.org/x/sys/unix"
 
@@ -41,6 +44,114 @@ func TestDeepFolderIsMeasured(t *testing.T) {
 	if _, _, err := size(ended, dir, 0); !errors.Is(err, errStopped) {
 		t.Errorf("a measurement that was cut: %v", err)
 	}
+}
+
+// TestManyFilesHideNothing: FD2. However many files a folder has, what they and the others take up counts; only
+// FolderSize ends early, and says what it has found.
+func TestManyFilesHideNothing(t *testing.T) {
+	dir, err := os.MkdirTemp("/dev/shm", "many") // lists what was made last first
+	if err != nil {
+		t.Skip(err)
+	}
+	defer os.RemoveAll(dir)
+	if err := os.WriteFile(filepath.Join(dir, "data"), make([]byte, 8<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 201 {
+		sub := filepath.Join(dir, strconv.Itoa(i))
+		if err := os.Mkdir(sub, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for j := range 1000 {
+			if err := unix.Mknod(filepath.Join(sub, strconv.Itoa(j)), unix.S_IFREG|0o600, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if bytes, files, err := size(t.Context(), dir, 4<<20); bytes < 8<<20 || err != nil {
+		t.Errorf("%d bytes in %d files, %v", bytes, files, err)
+	}
+	if _, files, err := size(t.Context(), dir, 0); files != 201*1001+2 || err != nil {
+		t.Errorf("%d files, %v", files, err)
+	}
+	if _, files, err := FolderSize(t.Context(), dir); files != maxFiles || err != nil {
+		t.Errorf("FolderSize: %d files, %v", files, err)
+	}
+}
+
+// TestLinkedFilesCountOnce: also those that a walk can no longer remember, as long as all their names are in the folder.
+func TestLinkedFilesCountOnce(t *testing.T) {
+	file := tree.Entry{Stat: &unix.Stat_t{Mode: unix.S_IFREG, Blocks: 8, Nlink: 2, Ino: 1}}
+	s := sum{linked: map[uint64]bool{}}
+	for _, want := range []uint64{4096, 4096} {
+		if err := s.add(t.Context(), file); err != nil || s.bytes != want {
+			t.Errorf("%d bytes, %v, want %d", s.bytes, err, want)
+		}
+	}
+	for i := range uint64(maxLinked) {
+		s.linked[1000+i] = true
+	}
+	file.Stat.Ino = 2
+	for _, want := range []uint64{6144, 8192} {
+		if err := s.add(t.Context(), file); err != nil || s.bytes != want {
+			t.Errorf("beyond what is remembered: %d bytes, %v, want %d", s.bytes, err, want)
+		}
+	}
+}
+
+// TestWalksTakeTurns: FD2. A long walk lets a short one pass, and one that is cut gives its turn back.
+func TestWalksTakeTurns(t *testing.T) {
+	content := map[string]string{}
+	for i := range 3 * turnFiles {
+		content[strconv.Itoa(i)] = ""
+	}
+	dir := files(t, content)
+	w := walk{turn: make(turn, 1)}
+	if err := w.turn.take(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ended, cancel := context.WithCancelCause(t.Context())
+	cancel(errStopped)
+	if _, _, err := w.size(ended, dir); !errors.Is(err, errStopped) {
+		t.Errorf("a walk without its turn, at the end: %v", err)
+	}
+	w.turn.give()
+	var under sync.WaitGroup
+	for range 4 {
+		under.Go(func() {
+			if _, files, err := w.size(t.Context(), dir); files != 3*turnFiles+1 || err != nil {
+				t.Errorf("%d files, %v", files, err)
+			}
+		})
+	}
+	under.Wait()
+	if _, _, err := w.size(ended, dir); err == nil {
+		t.Error("a walk goes on after its end")
+	}
+	if len(w.turn) != 0 {
+		t.Error("a turn was not given back")
+	}
+}
+
+// TestWalkThatIsCutBetweenTurnsHasNone: it gives back only what it has.
+func TestWalkThatIsCutBetweenTurnsHasNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := sum{walk: walk{turn: make(turn, 1)}, files: turnFiles - 1, holds: true}
+		if err := s.turn.take(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		other := make(chan error)
+		go func() { other <- s.turn.take(t.Context()) }()
+		synctest.Wait()
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := s.add(ended, tree.Entry{Stat: &unix.Stat_t{}}); err == nil || s.holds {
+			t.Errorf("error %v, holds its turn: %v", err, s.holds)
+		}
+		if err := <-other; err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 var errStopped = errors.New("stopped")

@@ -1,0 +1,205 @@
+package eviction
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/podinfo"
+	"github.com/podwright/podwright/internal/timing"
+)
+
+const (
+	// localPeriod is the time between two rounds of measurements for the limits of single pods.
+	localPeriod = time.Minute
+	// maxMeasured is how many pods are measured at once.
+	maxMeasured = 32
+	// storageWait bounds one call of [Options.Storage], walkLimit the walks through one pod's folders.
+	storageWait = 10 * time.Second
+	walkLimit   = 10 * time.Minute
+)
+
+// locals measures pods for their own limits beside the passes: what it asks may hang, and a folder with
+// millions of files takes minutes. A pod whose measurement goes on is left out of the next rounds.
+type locals struct {
+	options Options
+
+	// Used only by the goroutine of Run: when the next round begins, and what closes when the latest
+	// has begun all measurements.
+	next  time.Time
+	round chan struct{}
+
+	under sync.WaitGroup
+	slots chan struct{}
+	turn  turn
+
+	mu    sync.Mutex
+	busy  map[types.UID]bool
+	found []finding
+}
+
+// finding is a pod that was above a limit of its own.
+type finding struct {
+	uid          types.UID
+	signal, text string
+	at           time.Time
+}
+
+func newLocals(o Options) *locals {
+	return &locals{options: o, slots: make(chan struct{}, maxMeasured), turn: make(turn, 1), busy: map[types.UID]bool{}}
+}
+
+// due reports whether there is something to do for the goroutine of Run.
+func (l *locals) due() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.beginsNow() || len(l.found) > 0
+}
+
+func (l *locals) beginsNow() bool {
+	return !l.options.Clock.Now().Before(l.next) && (l.round == nil || timing.Ended(l.round))
+}
+
+// begin begins a round if it is time.
+func (l *locals) begin(ctx context.Context, pods []*v1.Pod) (begun bool) {
+	if !l.beginsNow() {
+		return false
+	}
+	l.next = l.options.Clock.Now().Add(localPeriod)
+	done := make(chan struct{})
+	l.round = done
+	l.under.Go(func() {
+		defer close(done)
+		l.measureAll(ctx, pods)
+	})
+	return true
+}
+
+// measureAll measures pods, usually one after the other.
+func (l *locals) measureAll(ctx context.Context, pods []*v1.Pod) {
+	batch := timing.Batch{Clock: l.options.Clock}
+	for _, pod := range pods {
+		if !l.claim(pod.UID) {
+			continue
+		}
+		select {
+		case l.slots <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		done := make(chan struct{})
+		l.under.Go(func() {
+			defer close(done)
+			signal, text := l.measure(ctx, pod)
+			<-l.slots
+			l.note(finding{pod.UID, signal, text, l.options.Clock.Now()})
+		})
+		batch.Add(ctx, done)
+	}
+	batch.Wait(ctx)
+}
+
+// claim reports whether the pod is not being measured already.
+func (l *locals) claim(uid types.UID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.busy[uid] {
+		return false
+	}
+	l.busy[uid] = true
+	return true
+}
+
+// note keeps what the measurement of a pod found.
+func (l *locals) note(f finding) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.busy, f.uid)
+	if f.text != "" {
+		l.found = append(l.found, f)
+	}
+}
+
+// take returns the next of these pods that was above its limit a moment ago, or nil. A later round
+// measures the others again.
+func (l *locals) take(pods []*v1.Pod) (*v1.Pod, finding) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(l.found) > 0 {
+		f := l.found[0]
+		l.found = l.found[1:]
+		i := slices.IndexFunc(pods, func(p *v1.Pod) bool { return p.UID == f.uid })
+		if i >= 0 && l.options.Clock.Since(f.at) < localPeriod {
+			return pods[i], f
+		}
+	}
+	return nil, finding{}
+}
+
+// open reports whether measurements go on.
+func (l *locals) open() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.busy) > 0
+}
+
+// measure tells which limit of its own a pod is above. text is empty if there is none.
+func (l *locals) measure(ctx context.Context, pod *v1.Pod) (signal, text string) {
+	defer func() {
+		if p := recover(); p != nil {
+			err := fmt.Errorf("eviction: panic: %v\n%s", p, debug.Stack())
+			l.options.Logger.Error(err, "A pod cannot be measured", "namespace", pod.Namespace, "name", pod.Name)
+		}
+	}()
+	walks, cancel := timing.WithTimeout(ctx, l.options.Clock, walkLimit)
+	defer cancel()
+	if signal, text = l.fullVolume(walks, pod); text == "" {
+		signal, text = l.fullStorage(walks, pod)
+	}
+	return signal, text
+}
+
+// fullVolume tells users which volume of a pod is above its limit.
+func (l *locals) fullVolume(ctx context.Context, pod *v1.Pod) (signal, text string) {
+	if l.options.Volumes == nil {
+		return "", ""
+	}
+	for _, v := range l.options.Volumes(pod) {
+		used, _, err := walk{enough: v.Limit, turn: l.turn}.size(ctx, v.Path)
+		if err != nil && ctx.Err() == nil { // one pod's failure does not affect the others
+			l.options.Logger.Error(err, "A volume cannot be measured", "namespace", pod.Namespace, "name", pod.Name, "volume", v.Name)
+		}
+		if text := exceeded(v, used); text != "" {
+			return "emptydirfs.limit", text
+		}
+	}
+	return "", ""
+}
+
+// fullStorage tells users which limit of ephemeral storage a pod is above.
+func (l *locals) fullStorage(ctx context.Context, pod *v1.Pod) (signal, text string) {
+	limit := podinfo.DeclaredLimit(pod, v1.ResourceEphemeralStorage)
+	if l.options.Storage == nil || limit.Sign() <= 0 {
+		return "", ""
+	}
+	asked, cancel := timing.WithTimeout(ctx, l.options.Clock, storageWait)
+	used, err := l.options.Storage(asked, pod)
+	cancel()
+	var folders uint64
+	for _, dir := range used.Folders {
+		bytes, _, sizeErr := walk{enough: uint64(limit.Value()), turn: l.turn}.size(ctx, dir)
+		err = errors.Join(err, sizeErr)
+		folders += bytes
+	}
+	if err != nil && ctx.Err() == nil {
+		l.options.Logger.Error(err, "Not all of a pod's storage can be measured", "namespace", pod.Namespace, "name", pod.Name)
+	}
+	return overLimit(pod, used.Containers, folders)
+}
