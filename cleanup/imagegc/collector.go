@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -21,8 +22,13 @@ import (
 )
 
 const (
-	// removeTimeout bounds the removal of one image.
+	// removeTimeout bounds the removal of one image, quickTimeout one under pressure.
 	removeTimeout = 2 * time.Minute
+	quickTimeout  = 30 * time.Second
+	// reclaimTime bounds a run under pressure, because an eviction waits for it.
+	reclaimTime = time.Minute
+	// maxHung is how many removals of one run may take too long: then the runtime hangs, rather than an image.
+	maxHung = 2
 	// perSecond bounds removals, so that they never starve the runtime (DR6).
 	perSecond = 5
 )
@@ -56,8 +62,8 @@ type Options struct {
 	Policy Policy
 	// Period is the time between two runs. 0 means 5 min.
 	Period time.Duration
-	// Desired returns the image names of desired pods, started or not (IG11). It must not block.
-	// Nil means none.
+	// Desired returns the image names of desired pods, started or not (IG11), and of pods that have
+	// not stopped yet (IG2). It must not block. Nil means none.
 	Desired func() []string
 	// Keep returns names of images that are always kept, such as the sandbox image if the runtime
 	// does not pin it. Nil means none.
@@ -96,9 +102,13 @@ type Collector struct {
 	options Options
 	removed metric.Int64Counter
 
-	// turn is held by a run, and guards failures.
+	// turn is held by a run, and guards failures and hung.
 	turn     chan struct{}
 	failures int // consecutive failed runs
+	// hung holds the keys of the images whose last removal took too long.
+	hung map[string]bool
+	// reclaims is how many runs under pressure wait for their turn or have it.
+	reclaims atomic.Int32
 
 	mu      sync.Mutex
 	started time.Time
@@ -137,21 +147,15 @@ func New(o Options) (*Collector, error) {
 	}
 	return &Collector{
 		options: o, removed: removed, turn: make(chan struct{}, 1),
-		started: o.Clock.Now(), images: map[string]history{},
+		hung: map[string]bool{}, started: o.Clock.Now(), images: map[string]history{},
 	}, nil
 }
 
 // Run looks at the images at once, to record when it first saw them, and then collects every Period
-// until ctx ends. Failures are logged and retried. If the policy never removes anything, Run does
-// nothing. The error is that of ctx.
+// until ctx ends. Failures are logged and retried. If the policy never removes anything, Run only
+// looks, so that a [Collector.Reclaim] knows how old the images are. The error is that of ctx.
 func (c *Collector) Run(ctx context.Context) error {
-	if c.options.Policy.HighPercent == 100 && c.options.Policy.MaxAge == 0 {
-		<-ctx.Done()
-		return ctx.Err()
-	}
-	if _, err := c.observe(ctx); err != nil && ctx.Err() == nil {
-		c.options.Logger.Error(err, "Images cannot be listed")
-	}
+	c.look(ctx)
 	ticker := c.options.Clock.NewTicker(c.options.Period)
 	defer ticker.Stop()
 	for {
@@ -159,10 +163,25 @@ func (c *Collector) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-ticker.C():
-			if _, err := c.Collect(ctx); err != nil && ctx.Err() == nil {
-				c.options.Logger.Error(err, "Image garbage collection failed")
-			}
 		}
+		if c.options.Policy.HighPercent == 100 && c.options.Policy.MaxAge == 0 {
+			c.look(ctx)
+			continue
+		}
+		switch _, err := c.Collect(ctx); {
+		case err == nil, ctx.Err() != nil:
+		case errors.Is(err, errGivesWay):
+			c.options.Logger.Info("Image garbage collection stopped early", "reason", err.Error())
+		default:
+			c.options.Logger.Error(err, "Image garbage collection failed")
+		}
+	}
+}
+
+// look records which images there are.
+func (c *Collector) look(ctx context.Context) {
+	if _, err := c.observe(ctx); err != nil && ctx.Err() == nil {
+		c.options.Logger.Error(err, "Images cannot be listed")
 	}
 }
 
@@ -173,12 +192,18 @@ func (c *Collector) Plan(ctx context.Context) (Plan, error) {
 }
 
 // Collect makes one run. The error joins everything that went wrong; an image that cannot be
-// removed does not stop the others (IG6).
+// removed does not stop the others (IG6), but the run ends early if two removals take too long, or
+// if a Reclaim waits for it.
 func (c *Collector) Collect(ctx context.Context) (Report, error) { return c.run(ctx, false) }
 
 // Reclaim removes all images that may be removed, however empty the disk is. An eviction manager
-// calls it before it evicts (IG8).
-func (c *Collector) Reclaim(ctx context.Context) (Report, error) { return c.run(ctx, true) }
+// calls it before it evicts (IG8). It begins no removal after 1 min; then the error says how many
+// images are left to the next call.
+func (c *Collector) Reclaim(ctx context.Context) (Report, error) {
+	c.reclaims.Add(1)
+	defer c.reclaims.Add(-1)
+	return c.run(ctx, true)
+}
 
 func (c *Collector) run(ctx context.Context, pressure bool) (Report, error) {
 	select {
@@ -189,13 +214,14 @@ func (c *Collector) run(ctx context.Context, pressure bool) (Report, error) {
 	}
 	in, err := c.input(ctx, pressure)
 	r := Report{Plan: decide(in)}
-	problems := []error{err}
-	if in.Images != nil {
-		problems = append(problems, c.execute(ctx, &r, in))
+	if in.Images == nil {
+		c.account(ctx, err)
+		return r, err
 	}
-	err = errors.Join(problems...)
+	executeErr, early := c.execute(ctx, &r, in)
+	err = errors.Join(err, executeErr)
 	c.account(ctx, err)
-	return r, err
+	return r, errors.Join(err, early)
 }
 
 // account counts failed runs; the first one in a row emits no event (IG7).
@@ -208,7 +234,7 @@ func (c *Collector) account(ctx context.Context, err error) {
 		return
 	}
 	if c.failures++; c.failures > 1 {
-		c.event("ImageGCFailed", "image garbage collection failed %d times in a row: %v", c.failures, err)
+		c.event("ImageGCFailed", "image garbage collection failed %d times in a row: %s", c.failures, podinfo.EventText(err))
 	}
 }
 
@@ -241,12 +267,17 @@ func (c *Collector) pause(ctx context.Context) bool {
 	return timing.Sleep(ctx, c.options.Clock, time.Second/perSecond) == nil
 }
 
-func (c *Collector) remove(ctx context.Context, choice Choice) error {
-	ctx, cancel := timing.WithTimeout(ctx, c.options.Clock, removeTimeout)
+func (c *Collector) remove(ctx context.Context, choice Choice, limit time.Duration) error {
+	delete(c.hung, choice.Image.Key)
+	began := c.options.Clock.Now()
+	ctx, cancel := timing.WithTimeout(ctx, c.options.Clock, limit)
 	defer cancel()
 	id, handler, _ := strings.Cut(choice.Image.Key, ",")
 	c.options.Logger.Info("Removing image", "image", title(choice.Image), "size", choice.Image.Size, "reason", choice.Reason)
 	if err := c.options.Store.RemoveImage(ctx, &runtimeapi.ImageSpec{Image: id, RuntimeHandler: handler}); err != nil {
+		if c.options.Clock.Since(began) >= quickTimeout {
+			c.hung[choice.Image.Key] = true
+		}
 		return err
 	}
 	c.mu.Lock()

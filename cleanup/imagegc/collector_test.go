@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,6 +20,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // node is an image store with containers, a disk of 100 GiB and what was reported.
 type node struct {
+	mu         sync.Mutex // of images
 	images     []*runtimeapi.Image
 	containers []*runtimeapi.Container
 	desired    []string
@@ -31,19 +33,29 @@ type node struct {
 	listErr    error
 	stuck      map[string]bool
 
+	hangs func(id string) bool // removals do not answer
+
 	removed []string
 	events  []string
 	left    []string
 }
 
 func (n *node) ListImages(context.Context, *runtimeapi.ImageFilter) ([]*runtimeapi.Image, error) {
-	return n.images, n.listErr
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.images), n.listErr
 }
 
-func (n *node) RemoveImage(_ context.Context, i *runtimeapi.ImageSpec) error {
+func (n *node) RemoveImage(ctx context.Context, i *runtimeapi.ImageSpec) error {
+	if n.hangs != nil && n.hangs(i.Image) {
+		<-ctx.Done()
+		return ctx.Err()
+	}
 	if n.stuck[i.Image] {
 		return errors.New("stuck")
 	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	n.removed = append(n.removed, strings.TrimSuffix(i.Image+","+i.RuntimeHandler, ","))
 	n.images = slices.DeleteFunc(n.images, func(l *runtimeapi.Image) bool { return l.Id == i.Image })
 	return nil
@@ -77,6 +89,22 @@ func (n *node) wanted() []string {
 // image is an image of 1 GiB.
 func image(id string, tags ...string) *runtimeapi.Image {
 	return &runtimeapi.Image{Id: id, RepoTags: tags, Size: gib}
+}
+
+const digest = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+// digested is an image that was pulled by a digest.
+func digested(name string) *runtimeapi.Image {
+	return &runtimeapi.Image{Id: "a", RepoDigests: []string{name}, Size: gib}
+}
+
+// crowd is n images.
+func crowd(n int) []*runtimeapi.Image {
+	var out []*runtimeapi.Image
+	for i := range n {
+		out = append(out, image(fmt.Sprintf("i%04d", i), fmt.Sprintf("registry.example/app:%d", i)))
+	}
+	return out
 }
 
 func newNode(images ...*runtimeapi.Image) *node {
@@ -121,6 +149,13 @@ func TestUsers(t *testing.T) {
 		{"IG11: a desired pod by short name", image("a", "docker.io/library/y:latest"), func(n *node) { n.desired = []string{"y"} }, true},
 		{"a desired pod of another tag", image("a", "x/y:2"), func(n *node) { n.desired = []string{"x/y:1"} }, false},
 		{"a port is no tag", image("a", "x:5000/y:latest"), func(n *node) { n.desired = []string{"x:5000/y"} }, true},
+		{"IG11: a digest beside a tag", digested("docker.io/library/y@" + digest), func(n *node) { n.desired = []string{"y:1@" + digest} }, true},
+		{"IG11: a digest beside a tag, at a port", digested("x:5000/a/y@" + digest), func(n *node) { n.desired = []string{"x:5000/a/y:1@" + digest} }, true},
+		{"IG11: a digest beside a tag, kept with both", digested("x.io/y:1@" + digest), func(n *node) { n.desired = []string{"x.io/y:1@" + digest} }, true},
+		{"IG11: Docker's registry without its library", image("a", "docker.io/library/y:1"), func(n *node) { n.desired = []string{"docker.io/y:1"} }, true},
+		{"IG11: Docker's registry by its old name", image("a", "docker.io/library/y:1"), func(n *node) { n.desired = []string{"index.docker.io/library/y:1"} }, true},
+		{"IG11: a store with short names", image("a", "y:1"), func(n *node) { n.desired = []string{"docker.io/library/y:1"} }, true},
+		{"the tag of another digest", image("a", "docker.io/library/y:1"), func(n *node) { n.desired = []string{"y:1@" + digest} }, false},
 		{"the node", image("a", "pause:3"), func(n *node) { n.keep = []string{"pause:3"} }, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -239,13 +274,10 @@ func TestEvents(t *testing.T) {
 // to want meanwhile (DR1).
 func TestReclaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newNode()
-		for i := range 12 {
-			n.images = append(n.images, image(fmt.Sprintf("i%02d", i)))
-		}
+		n := newNode(crowd(12)...)
 		c := n.collector(t, Policy{MinAge: -1})
 		begin := time.Now()
-		n.begun, n.later = begin, []string{"i11"}
+		n.begun, n.later = begin, []string{"i0011"}
 		r, err := c.Reclaim(t.Context())
 		if err != nil || len(r.Removed) != 11 {
 			t.Errorf("removed %v, %v", r.Removed, err)
@@ -253,6 +285,120 @@ func TestReclaim(t *testing.T) {
 		if took := time.Since(begin); took < time.Second || took > 2*time.Second {
 			t.Errorf("took %v", took)
 		}
+	})
+}
+
+// IG8: an eviction waits for a run under pressure, so that begins no removal after a minute, says what is
+// left, and the next one goes on. That is no failure of the node (IG7).
+func TestReclaimEndsAfterAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(crowd(500)...)
+		c := n.collector(t, Policy{MinAge: -1})
+		begin := time.Now()
+		r, err := c.Reclaim(t.Context())
+		if took := time.Since(begin); took > time.Minute+time.Second || len(r.Removed) < 300 || err == nil || !strings.Contains(err.Error(), "images were not tried in 1m0s") {
+			t.Errorf("removed %d after %v, %v", len(r.Removed), took, err)
+		}
+		if _, err := c.Reclaim(t.Context()); err != nil || len(n.images) != 0 || len(n.events) != 0 {
+			t.Errorf("%d images are left, %v, events %v", len(n.images), err, n.events)
+		}
+	})
+}
+
+// IG6: a runtime whose removals hang holds no run for long; an image that hangs keeps no run from the others.
+func TestHungRemovals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(crowd(1000)...)
+		n.hangs = func(string) bool { return true }
+		c := n.collector(t, Policy{MinAge: -1, MaxAge: time.Minute})
+		if _, err := c.Plan(t.Context()); err != nil { // sees the images
+			t.Fatal(err)
+		}
+		<-time.After(time.Hour)
+		for run, limit := range map[string]time.Duration{"pressure": time.Minute, "age": 4 * time.Minute} {
+			collect := c.Collect
+			if run == "pressure" {
+				collect = c.Reclaim
+			}
+			begin := time.Now()
+			_, err := collect(t.Context())
+			if took := time.Since(begin); took != limit || err == nil || !strings.Contains(err.Error(), "998 images were not tried: 2 removals took too long") {
+				t.Errorf("%s: after %v: %v", run, took, err)
+			}
+		}
+		n.hangs = func(id string) bool { return id <= "i0003" }
+		for range 5 {
+			_, _ = c.Reclaim(t.Context())
+		}
+		if len(n.images) != 4 {
+			t.Errorf("%d images are left, want the 4 that hang", len(n.images))
+		}
+	})
+}
+
+// IG8: a run under pressure waits for no periodic run, which ends without a failure (IG5, IG7).
+func TestReclaimEndsAPeriodicRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(crowd(200)...)
+		n.free = 1
+		c := n.collector(t, Policy{MinAge: -1, LowPercent: 1})
+		ended := make(chan error)
+		go func() {
+			_, err := c.Collect(t.Context())
+			ended <- err
+		}()
+		<-time.After(2 * time.Second)
+		begin := time.Now()
+		go func() {
+			_, err := c.Reclaim(t.Context())
+			ended <- err
+		}()
+		if err := <-ended; !errors.Is(err, errGivesWay) || time.Since(begin) > time.Second {
+			t.Errorf("the periodic run: after %v: %v", time.Since(begin), err)
+		}
+		if err := <-ended; err != nil || len(n.images) != 0 || len(n.events) != 0 {
+			t.Errorf("%d images are left, %v, events %v", len(n.images), err, n.events)
+		}
+	})
+}
+
+// IG7: an event names a few failures, however many there are.
+func TestEventOfManyFailures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(crowd(100)...)
+		n.stuck = map[string]bool{}
+		for _, i := range n.images {
+			n.stuck[i.Id] = true
+		}
+		c := n.collector(t, Policy{MinAge: -1})
+		for range 2 {
+			_, _ = c.Reclaim(t.Context())
+		}
+		if len(n.events) != 1 || len(n.events[0]) > 500 || !strings.HasSuffix(n.events[0], "and 95 more") {
+			t.Errorf("events %.2000q", n.events)
+		}
+	})
+}
+
+// IG2: a collector that removes nothing by itself still records when it first saw an image, and Reclaim removes it.
+func TestReclaimWithoutPeriodicRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(image("early"))
+		c := n.collector(t, Policy{HighPercent: 100, MinAge: 10 * time.Minute})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { defer close(ended); _ = c.Run(ctx) }()
+		<-time.After(time.Minute)
+		n.mu.Lock()
+		n.images = append(n.images, image("late"))
+		n.mu.Unlock()
+		<-time.After(20 * time.Minute)
+		_, err := c.Reclaim(t.Context())
+		if err != nil || !slices.Equal(n.removed, []string{"early", "late"}) {
+			t.Errorf("removed %v, %v", n.removed, err)
+		}
+		cancel()
+		<-ended
 	})
 }
 
@@ -299,12 +445,12 @@ func TestRun(t *testing.T) {
 			t.Errorf("with a period of 10 s, removed %v", n.removed)
 		}
 		off := n.collector(t, Policy{HighPercent: 100})
-		n.listErr = errors.New("asked for nothing")
+		n.images, n.listErr = []*runtimeapi.Image{image("c")}, errors.New("no list")
 		ctx, cancel = context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		_ = off.Run(ctx)
-		if len(n.events) != 0 {
-			t.Errorf("events %v of a collector that is off", n.events)
+		if len(n.events) != 0 || len(n.removed) != 2 {
+			t.Errorf("events %v, removed %v of a collector that is off", n.events, n.removed)
 		}
 	})
 }

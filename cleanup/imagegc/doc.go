@@ -12,7 +12,7 @@
 // after a start every image counts as new, which errs on the safe side.
 //
 // Pinned images are never removed, nor are images used by any container, dead or alive, images that
-// a desired pod or Options.Keep names, or images first seen less than Policy.MinAge ago.
+// a desired or stopping pod or Options.Keep names, or images first seen less than Policy.MinAge ago.
 //
 // Rules are numbered as in docs/spec/cleanup.md 8.2.
 package imagegc

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/internal/registrykey"
 )
 
 // observe lists images and what uses them, and remembers when (IG2). Images that have vanished are
@@ -34,7 +36,7 @@ func (c *Collector) observe(ctx context.Context) ([]Image, error) {
 			Key: key(l), Names: slices.Concat(l.GetRepoTags(), l.GetRepoDigests()),
 			Size: l.GetSize(), Pinned: l.GetPinned(),
 		}
-		for _, name := range append([]string{l.GetId()}, i.Names...) {
+		for _, name := range i.known() {
 			if i.UsedBy == "" {
 				i.UsedBy = users[name]
 			}
@@ -54,15 +56,15 @@ func (c *Collector) observe(ctx context.Context) ([]Image, error) {
 	return out, nil
 }
 
+// usedByPod is what uses an image that Options.Desired names.
+const usedByPod = "a desired pod, or one that stops"
+
 // users returns what uses each image, by every name and ID that the image may have.
 func (c *Collector) users(ctx context.Context) (map[string]string, error) {
 	users := map[string]string{}
 	if c.options.Desired != nil {
 		for _, name := range c.options.Desired() {
-			users[name] = "a desired pod"
-			for _, stored := range storedNames(name) {
-				users[stored] = "a desired pod"
-			}
+			users[name], users[fullName(name)] = usedByPod, usedByPod
 		}
 	}
 	if c.options.Keep != nil {
@@ -71,10 +73,7 @@ func (c *Collector) users(ctx context.Context) (map[string]string, error) {
 			return nil, fmt.Errorf("find the images that stay in any case: %w", err)
 		}
 		for _, name := range names {
-			users[name] = "the node"
-			for _, stored := range storedNames(name) {
-				users[stored] = "the node"
-			}
+			users[name], users[fullName(name)] = "the node", "the node"
 		}
 	}
 	containers, err := c.options.Containers.ListContainers(ctx, nil)
@@ -98,27 +97,33 @@ func key(l *runtimeapi.Image) string {
 	return l.GetId()
 }
 
-// matches reports whether a name from a manifest refers to the image.
-func matches(i Image, name string) bool {
+// known returns everything that may stand for the image: its ID, its names as the store has them, and
+// the same names in full.
+func (i Image) known() []string {
 	id, _, _ := strings.Cut(i.Key, ",")
-	if name == id {
-		return true
+	out := append([]string{id}, i.Names...)
+	for _, name := range i.Names {
+		out = append(out, fullName(name))
 	}
-	for _, stored := range storedNames(name) {
-		if slices.Contains(i.Names, stored) {
-			return true
-		}
-	}
-	return false
+	return out
 }
 
-// storedNames returns what image stores may call the image that a manifest names: with the tag
-// latest if it has neither tag nor digest and, for a short name, with the registry and library it
-// stands for. A name too many only keeps an image.
-func storedNames(name string) []string {
-	base := name[strings.LastIndexByte(name, '/')+1:]
-	if !strings.ContainsAny(base, ":@") {
-		name += ":latest"
+// matches reports whether a name from a manifest refers to the image.
+func matches(i Image, name string) bool {
+	known := i.known()
+	return slices.Contains(known, name) || slices.Contains(known, fullName(name))
+}
+
+// fullName returns a name with its registry and repository in full, and one of digest and tag: the digest
+// counts if there are both, and without any the tag is latest. Runtimes name what they pull like that.
+func fullName(name string) string {
+	repository := registrykey.Repository(name)
+	name, digest, ok := strings.Cut(name, "@")
+	if ok {
+		return repository + "@" + digest
 	}
-	return []string{name, "docker.io/" + name, "docker.io/library/" + name}
+	if i := strings.LastIndexByte(name, ':'); i > strings.LastIndexByte(name, '/') {
+		return repository + name[i:]
+	}
+	return repository + ":latest"
 }
