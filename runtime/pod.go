@@ -78,7 +78,8 @@ type Pod struct {
 
 	// Sandboxes, latest first: by attempt, then creation, then ID.
 	Sandboxes []*Sandbox
-	// Containers, newest first by creation.
+	// Containers, newest first by creation; of one name the latest run first,
+	// whatever the clock said.
 	Containers []*Container
 	// Stamp was drawn before the list was read.
 	Stamp Stamp
@@ -131,7 +132,8 @@ type PodStatus struct {
 	IPs []string
 	// Sandboxes, latest first.
 	Sandboxes []*SandboxStatus
-	// Containers, newest first by creation, of all sandboxes.
+	// Containers of all sandboxes, newest first by creation; of one name the latest
+	// run first, whatever the clock said.
 	Containers []*ContainerStatus
 
 	// Stamp was drawn before the reading began: the status is at least as new.

@@ -80,6 +80,22 @@ func OnExit(pod *v1.Pod, c *v1.Container, code int32) Decision {
 	return Stay
 }
 
+// oomKilled is the runtime's reason for a container that the kernel killed for its memory use.
+const oomKilled = "OOMKilled"
+
+// InitFailed reports whether an init container that exited like this has failed: the kernel's kill
+// is a failure whatever the code.
+func InitFailed(code int32, reason string) bool { return code != 0 || reason == oomKilled }
+
+// OnInitExit decides for an init container that failed with code and the runtime's reason.
+func OnInitExit(pod *v1.Pod, c *v1.Container, code int32, reason string) Decision {
+	decision := OnExit(pod, c, code)
+	if decision == Stay && InitFailed(code, reason) && Effective(pod, c) == v1.RestartPolicyOnFailure {
+		return Restart // code 0 is no success
+	}
+	return decision
+}
+
 // matches reports whether code is in a rule's list. A missing list matches no code.
 func matches(codes *v1.ContainerRestartRuleOnExitCodes, code int32) bool {
 	if codes == nil {

@@ -98,3 +98,27 @@ func TestSidecarsAreAlwaysRestarted(t *testing.T) {
 		}
 	}
 }
+
+// spec/runtime.md 6.4, edge 1: an init container that the kernel killed for lack of memory has failed, even with code 0.
+func TestKillForMemoryIsAFailureOfAnInitContainer(t *testing.T) {
+	for _, tc := range []struct {
+		pod    v1.RestartPolicy
+		own    v1.ContainerRestartPolicy
+		code   int32
+		reason string
+		want   restartpolicy.Decision
+	}{
+		{pod: v1.RestartPolicyNever, reason: "OOMKilled", want: restartpolicy.Stay},
+		{pod: v1.RestartPolicyOnFailure, reason: "OOMKilled", want: restartpolicy.Restart},
+		{pod: v1.RestartPolicyAlways, reason: "OOMKilled", want: restartpolicy.Restart},
+		{pod: v1.RestartPolicyAlways, own: v1.ContainerRestartPolicyNever, reason: "OOMKilled", want: restartpolicy.Stay},
+		{pod: v1.RestartPolicyNever, own: v1.ContainerRestartPolicyOnFailure, reason: "OOMKilled", want: restartpolicy.Restart},
+		{pod: v1.RestartPolicyOnFailure, reason: "Completed", want: restartpolicy.Stay},
+		{pod: v1.RestartPolicyOnFailure, code: 1, reason: "Error", want: restartpolicy.Restart},
+	} {
+		c := container(tc.own)
+		if got := restartpolicy.OnInitExit(pod(tc.pod), &c, tc.code, tc.reason); got != tc.want {
+			t.Errorf("%+v: got %v", tc, got)
+		}
+	}
+}

@@ -188,9 +188,7 @@ func (v *View) Pods(l *Listing) []*runtime.Pod {
 		slices.SortFunc(p.Sandboxes, func(a, b *runtime.Sandbox) int {
 			return compareSandboxes(a.Attempt, b.Attempt, a.CreatedAt, b.CreatedAt, a.ID, b.ID)
 		})
-		slices.SortFunc(p.Containers, func(a, b *runtime.Container) int {
-			return compareContainers(a.CreatedAt, b.CreatedAt, a.ID.ID, b.ID.ID)
-		})
+		sortRuns(p.Containers, func(c *runtime.Container) run { return run{c.Name, int(c.Attempt), c.CreatedAt, c.ID.ID} })
 		pods = append(pods, p)
 	}
 	slices.SortFunc(pods, func(a, b *runtime.Pod) int { return cmp.Compare(a.UID, b.UID) })
@@ -245,9 +243,7 @@ func (v *View) PodStatus(ctx context.Context, pod *runtime.Pod, known ...*runtim
 	slices.SortFunc(status.Sandboxes, func(a, b *runtime.SandboxStatus) int {
 		return compareSandboxes(a.Attempt, b.Attempt, a.CreatedAt, b.CreatedAt, a.ID, b.ID)
 	})
-	slices.SortFunc(status.Containers, func(a, b *runtime.ContainerStatus) int {
-		return compareContainers(a.CreatedAt, b.CreatedAt, a.ID.ID, b.ID.ID)
-	})
+	sortRuns(status.Containers, func(c *runtime.ContainerStatus) run { return run{c.Name, c.RestartCount, c.CreatedAt, c.ID.ID} })
 	status.IPs = podIPs(status.Sandboxes)
 	return status, nil
 }
@@ -286,9 +282,28 @@ func compareSandboxes(attemptA, attemptB uint32, createdA, createdB time.Time, i
 	return cmp.Or(cmp.Compare(attemptB, attemptA), createdB.Compare(createdA), cmp.Compare(idA, idB))
 }
 
-// compareContainers orders newest first, ties by ID so that the order is total.
-func compareContainers(createdA, createdB time.Time, idA, idB string) int {
-	return cmp.Or(createdB.Compare(createdA), cmp.Compare(idA, idB))
+// run is what the order of containers depends on.
+type run struct {
+	name    string
+	number  int // of the runs of one name
+	created time.Time
+	id      string
+}
+
+// sortRuns orders containers newest first, ties by ID so that the order is total. Runs of one name then
+// change places until the latest is first: a clock that was set back makes it look older than the run before
+// it, which would be started again beside it (spec/runtime.md 1.3).
+func sortRuns[C any](list []C, of func(C) run) {
+	newer := func(a, b run) int { return cmp.Or(b.created.Compare(a.created), cmp.Compare(a.id, b.id)) }
+	slices.SortFunc(list, func(a, b C) int { return newer(of(a), of(b)) })
+	for i := range list {
+		for j := i + 1; j < len(list); j++ {
+			a, b := of(list[i]), of(list[j])
+			if a.name == b.name && cmp.Or(cmp.Compare(b.number, a.number), newer(a, b)) > 0 {
+				list[i], list[j] = list[j], list[i]
+			}
+		}
+	}
 }
 
 // podIPs returns the addresses of the latest sandbox if it is ready. One

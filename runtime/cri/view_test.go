@@ -233,6 +233,47 @@ func TestLatestSandboxComesFirst(t *testing.T) {
 	})
 }
 
+// spec/runtime.md 1.3: a clock that was set back does not make an earlier run of a container look newer than a
+// later one, neither in a list nor in a status.
+func TestLatestRunComesFirstWhateverTheClockSaid(t *testing.T) {
+	s := &store{sandboxes: []*runtimeapi.PodSandbox{sandbox("a", "s", 0, 1, ready)}, containerStatus: map[string]*runtimeapi.ContainerStatus{}}
+	s.sandboxStatus = map[string]*runtimeapi.PodSandboxStatus{"s": sandboxStatus("a", "s", 0, ready)}
+	add := func(id, name string, attempt uint32, createdAt int64) {
+		c := container("a", id, name, createdAt)
+		c.Metadata.Attempt = attempt
+		s.containers = append(s.containers, c)
+		s.containerStatus[id] = &runtimeapi.ContainerStatus{
+			Id: id, Metadata: c.Metadata, CreatedAt: createdAt, Image: c.Image,
+			Annotations: map[string]string{runtime.AnnotationRestartCount: fmt.Sprint(attempt)},
+		}
+	}
+	add("x0", "x", 0, 60)
+	add("x1", "x", 1, 70)
+	add("y0", "y", 0, 65)
+	add("x2", "x", 2, 10) // the clock was set back by an hour
+	add("x3", "x", 3, 20)
+	add("y1-b", "y", 1, 15) // two of one number: as always
+	add("y1-a", "y", 1, 15)
+	want := []string{"a [s] [x3 y1-a x2 x1 y1-b y0 x0]"}
+	rapid.Check(t, func(rt *rapid.T) {
+		s.containers = rapid.Permutation(s.containers).Draw(rt, "containers")
+		if diff := cmp.Diff(want, show(listPods(t, s, cri.ViewOptions{}))); diff != "" {
+			rt.Errorf("list (-want +got):\n%s", diff)
+		}
+		status, err := cri.NewView(s, cri.ViewOptions{}).Read(t.Context(), "a")
+		if err != nil {
+			rt.Fatal(err)
+		}
+		var got []string
+		for _, c := range status.Containers {
+			got = append(got, c.ID.ID)
+		}
+		if text := fmt.Sprint("a [s] ", got); text != want[0] {
+			rt.Errorf("status: %s, want %s", text, want[0])
+		}
+	})
+}
+
 func sandboxStatus(uid, id string, attempt uint32, state runtimeapi.PodSandboxState, ips ...string) *runtimeapi.PodSandboxStatus {
 	status := &runtimeapi.PodSandboxStatus{
 		Id: id, Metadata: &runtimeapi.PodSandboxMetadata{Uid: uid, Attempt: attempt}, State: state, Labels: podLabels(uid),

@@ -35,7 +35,8 @@ func (a *Allocations) Allocate(pod *v1.Pod) (allocated *v1.Pod, changed bool, er
 		a.mu.Unlock()
 		return pod, false, a.first(pod.UID, desired)
 	}
-	p.record.Allocated, p.seen = p.record.Allocated.Follow(desired), nil
+	p.record.Allocated = p.record.Allocated.Follow(desired)
+	p.changed()
 	asks := !desired.Equal(p.record.Allocated)
 	decided := p.granted != nil && desired.Equal(*p.granted) || p.refused != nil && desired.Equal(*p.refused)
 	if !asks && (p.granted != nil || p.refused != nil) { // taken back
@@ -129,50 +130,43 @@ type pendingEvent struct {
 	reason, message string
 }
 
-// decide goes through the queue. self, if not empty, is the pod whose sync this is:
-// it is not woken.
+// decide goes through the queue. self, if not empty, is the pod whose sync this is: it is not woken, and if
+// it is not admitted, that changes nothing for the others, which are not looked at.
 func (a *Allocations) decide(self types.UID, timed bool) {
 	active, allocatable := a.options.Active(), a.options.Allocatable()
+	node := resize.Node{
+		Allocatable: allocatable, StaticCPU: a.options.StaticCPU, StaticMemory: a.options.StaticMemory,
+		Swap: a.options.Swap, NoUpdate: a.options.NoUpdate,
+	}
 	a.mu.Lock()
 	now := a.options.Clock.Now()
-	queue := a.queue(self)
+	t := a.totals(active)
+	queue, alone := a.refusedAlone(self, t, node)
+	if !alone {
+		queue = a.queue(self)
+	}
 	var wake []types.UID
 	var events []pendingEvent
 	deferred := false
 	for _, r := range queue {
-		p := a.pods[r.UID]
-		node := resize.Node{
-			Allocatable: allocatable, StaticCPU: a.options.StaticCPU, StaticMemory: a.options.StaticMemory,
-			Swap: a.options.Swap, NoUpdate: a.options.NoUpdate,
-		}
-		desired := resize.Of(r.To)
-		v := resize.Admit(r.From, r.To, a.others(r.UID, active), node)
+		v := resize.Admit(r.From, r.To, t.Others(r.UID), node)
 		if v.Reason == "" {
-			p.granted, p.grantedGeneration, p.refused, p.pod = &desired, r.To.Generation, nil, nil
+			a.grant(r, t)
 			wake = append(wake, r.UID)
 			continue
 		}
 		deferred = deferred || v.Reason == v1.PodReasonDeferred
-		old := condition(p.record.Conditions, v1.PodResizePending)
-		news := old == nil || old.Reason != v.Reason || old.Message != v.Message || old.ObservedGeneration != r.To.Generation
-		if news || timed {
-			p.record.Conditions = with(p.record.Conditions, v1.PodCondition{
-				Type: v1.PodResizePending, Reason: v.Reason, Message: v.Message, ObservedGeneration: r.To.Generation,
-			}, now)
-			p.dirty = true
-		}
-		if news {
+		if a.refuse(r, v, now, timed) {
 			events = append(events, pendingEvent{r.To, "Resize" + v.Reason, v.Message})
 			wake = append(wake, r.UID)
 		}
-		p.refused, p.pod = &desired, r.To
 	}
 	switch {
-	case !deferred:
+	case !deferred && !alone:
 		a.retry = time.Time{}
 	case timed:
 		a.retry = now.Add(resizeRetry)
-	case a.retry.IsZero():
+	case deferred && a.retry.IsZero():
 		a.retry = now.Add(firstResizeRetry)
 	}
 	a.mu.Unlock()
@@ -184,6 +178,47 @@ func (a *Allocations) decide(self types.UID, timed bool) {
 			a.options.Wake(uid)
 		}
 	}
+}
+
+// refusedAlone returns the resize of the pod whose sync this is as the only one to decide, if it is not admitted. The
+// lock must be held.
+func (a *Allocations) refusedAlone(self types.UID, t *resize.Totals, node resize.Node) ([]resize.Request, bool) {
+	p := a.pods[self]
+	if p == nil || p.pod == nil || p.granted != nil {
+		return nil, false
+	}
+	r := p.request()
+	if resize.Admit(r.From, r.To, t.Others(self), node).Reason == "" {
+		return nil, false
+	}
+	return []resize.Request{r}, true
+}
+
+// grant admits a resize; the pod's own sync stores that. The lock must be held.
+func (a *Allocations) grant(r resize.Request, t *resize.Totals) {
+	p := a.pods[r.UID]
+	desired, active := resize.Of(r.To), p.summed
+	p.granted, p.grantedGeneration, p.refused, p.pod = &desired, r.To.Generation, nil, nil
+	p.changed()
+	if active != nil && t.Has(r.UID) {
+		t.Set(r.UID, p.requested(active))
+	}
+}
+
+// refuse notes why a resize is not admitted and reports whether that is news. The lock must be held.
+func (a *Allocations) refuse(r resize.Request, v resize.Verdict, now time.Time, timed bool) (news bool) {
+	p := a.pods[r.UID]
+	old := condition(p.record.Conditions, v1.PodResizePending)
+	news = old == nil || old.Reason != v.Reason || old.Message != v.Message || old.ObservedGeneration != r.To.Generation
+	if news || timed {
+		p.record.Conditions = with(p.record.Conditions, v1.PodCondition{
+			Type: v1.PodResizePending, Reason: v.Reason, Message: v.Message, ObservedGeneration: r.To.Generation,
+		}, now)
+		p.dirty = true
+	}
+	desired := resize.Of(r.To)
+	p.refused, p.pod = &desired, r.To
+	return news
 }
 
 // queue returns what waits for admission, in order: infeasible resizes only if their
@@ -198,39 +233,34 @@ func (a *Allocations) queue(self types.UID) []resize.Request {
 		if uid != self && p.refused != nil && c != nil && c.Reason == v1.PodReasonInfeasible {
 			continue
 		}
-		list = append(list, resize.Request{UID: uid, From: resize.Apply(p.pod, p.record.Allocated), To: p.pod, Since: p.since})
+		list = append(list, p.request())
 	}
 	resize.Sort(list)
 	return list
 }
 
-// others returns what all other pods request, by what they have been, or are just
-// being, allocated. A pod that is not active but has a record counts too: an agent
-// that has just started does not know all pods yet. The lock must be held.
-func (a *Allocations) others(uid types.UID, active []*v1.Pod) v1.ResourceList {
-	list := make([]*v1.Pod, 0, len(active))
-	seen := map[types.UID]bool{uid: true}
+// totals adds up what all pods request, by what they have been, or are just being, allocated. A pod
+// that is not active but has a record counts too: an agent that has just started does not know all
+// pods yet. The lock must be held.
+func (a *Allocations) totals(active []*v1.Pod) *resize.Totals {
+	t := resize.NewTotals()
 	for _, pod := range active {
-		if seen[pod.UID] {
+		if t.Has(pod.UID) {
 			continue
 		}
-		seen[pod.UID] = true
 		if p := a.pods[pod.UID]; p != nil {
-			allocated := p.record.Allocated
-			if p.granted != nil {
-				allocated = *p.granted
-			}
-			pod = resize.Apply(pod, allocated)
-		}
-		list = append(list, pod)
-	}
-	sum := resize.Sum(list)
-	for other, p := range a.pods {
-		if given := p.record.Pod; !seen[other] && given != nil {
-			resize.Add(sum, *given)
+			t.Set(pod.UID, p.requested(pod))
+		} else {
+			t.Set(pod.UID, resize.Requests(pod))
 		}
 	}
-	return sum
+	for uid, p := range a.pods {
+		if given := p.record.Pod; given != nil && !t.Has(uid) {
+			t.Set(uid, resize.RequestsOf(*given))
+			p.summed = nil
+		}
+	}
+	return t
 }
 
 // failed notes that a step of a resize failed (spec/status.md 5.6).

@@ -81,6 +81,36 @@ type allocation struct {
 	dirty bool
 	// seen is the pod as last seen, applied the same pod as it was allocated.
 	seen, applied *v1.Pod
+	// summed is the pod of which requests was added up, with what it was allocated or granted;
+	// waiting is its place in the queue. Both are added up again when that changes.
+	summed   *v1.Pod
+	requests v1.ResourceList
+	waiting  *resize.Request
+}
+
+// changed forgets what follows from what the pod was allocated or granted. The lock must be held.
+func (p *allocation) changed() { p.seen, p.summed, p.waiting = nil, nil, nil }
+
+// requested returns what a pod requests by what it has been, or is just being, allocated. The lock
+// must be held.
+func (p *allocation) requested(pod *v1.Pod) v1.ResourceList {
+	if p.summed != pod {
+		allocated := p.record.Allocated
+		if p.granted != nil {
+			allocated = *p.granted
+		}
+		p.summed, p.requests = pod, resize.Requests(resize.Apply(pod, allocated))
+	}
+	return p.requests
+}
+
+// request returns the resize that waits to be admitted. The lock must be held.
+func (p *allocation) request() resize.Request {
+	if p.waiting == nil {
+		r := resize.NewRequest(resize.Apply(p.pod, p.record.Allocated), p.pod, p.since)
+		p.waiting = &r
+	}
+	return *p.waiting
 }
 
 // apply returns the pod as it was allocated. The lock must be held.
@@ -229,7 +259,8 @@ func (a *Allocations) save(uid types.UID, change func(*record)) error {
 	if p.dirty {
 		next.Conditions = merge(next.Conditions, p.record.Conditions)
 	}
-	p.record, p.seen = next, nil
+	p.record = next
+	p.changed()
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/pods/internal/crashloop"
@@ -118,7 +119,7 @@ func (st *starting) checkBackOff() *startFailure {
 		exit = m.crashExit(st.pod, st.spec, record)
 	}
 	m.mu.Lock()
-	if hold := m.holds[st.pod.UID]; st.kind != meta.Ephemeral && now.Before(hold) {
+	if hold := m.holdOf(st.pod.UID, now); st.kind != meta.Ephemeral && now.Before(hold) {
 		until, delay = hold, hold.Sub(now)
 	} else if record != nil {
 		until, delay = m.crashes.Check(crashKey(st.pod, st.spec), exit, now)
@@ -146,6 +147,18 @@ func (m *Manager) holdAfter(pod *v1.Pod, c *v1.Container, record *runtime.Contai
 	if until.After(m.holds[pod.UID]) {
 		m.holds[pod.UID] = until
 	}
+}
+
+// holdOf returns until when a pod that was reset must not start containers, zero if it may. The
+// lock must be held.
+func (m *Manager) holdOf(uid types.UID, now time.Time) time.Time {
+	hold, held := m.holds[uid]
+	if !held {
+		return time.Time{}
+	}
+	hold = m.crashes.Bound(hold, now)
+	m.holds[uid] = hold
+	return hold
 }
 
 // crashKey names the container's delays: with another image or other resources they

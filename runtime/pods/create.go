@@ -13,7 +13,9 @@ import (
 )
 
 // createContainer creates a container. As with sandboxes, after a call whose outcome is
-// unknown it looks at what exists. It leaves the attempt that was used in config.
+// unknown it looks at what exists. What another call has made is not taken over: an earlier
+// agent may have made it with a ConfigMap or Secret that has changed since. It leaves the
+// attempt that was used in config.
 func (s *podSync) createContainer(ctx context.Context, config *runtimeapi.ContainerConfig) (string, error) {
 	m := s.m
 	for try := 0; ; try++ {
@@ -32,7 +34,7 @@ func (s *podSync) createContainer(ctx context.Context, config *runtimeapi.Contai
 		switch {
 		case found != nil && cri.ContainerState(found.GetState()) == runtime.Running:
 			return "", fmt.Errorf("a container of this name runs already: %w", err)
-		case found != nil && adoptable(found, config):
+		case found != nil && adoptable(found, config) && !nameTaken(err):
 			m.options.Logger.Info("Took over a container whose creation had not been answered",
 				"podUID", config.Labels[runtime.LabelPodUID], "container", config.Metadata.Name)
 			return found.GetId(), nil

@@ -125,7 +125,7 @@ func (m *Manager) GarbageCollect(ctx context.Context, policy GCPolicy) error {
 	err := m.garbageCollect(ctx, policy)
 	if err != nil && ctx.Err() == nil {
 		node := podinfo.NodeReference(m.options.NodeName)
-		m.options.Events.Eventf(node, v1.EventTypeWarning, "ContainerGCFailed", "%s", err.Error())
+		m.options.Events.Eventf(node, v1.EventTypeWarning, "ContainerGCFailed", "%s", podinfo.EventText(err))
 	}
 	return err
 }

@@ -130,11 +130,14 @@ func TestContainerGCFailed(t *testing.T) {
 			for _, e := range w.events.list() {
 				if strings.HasPrefix(e, "Warning ContainerGCFailed ") {
 					n++
+					if !strings.Contains(e, "and 25 more") || strings.Count(e, "\n") != 5 {
+						t.Errorf("CG7: the event names more than a few failures: %q", e)
+					}
 				}
 			}
 			return n
 		}
-		remove := w.fake.Inject(fake.Fault{Match: fake.Match{Method: fake.RemoveContainer}, Effect: fake.Effect{Err: errors.New("busy")}})
+		remove := w.fake.Inject(fake.Fault{Match: fake.Match{Method: fake.RemoveContainer}, Effect: fake.Effect{Err: errors.New("busy" + strings.Repeat("\nor so", 9))}})
 		for run := 1; run < 3; run++ {
 			if report, err := collect(t.Context(), w.m, pods.GCPolicy{}); err == nil || len(report.Containers) != 0 {
 				t.Errorf("%+v, err %v", report, err)

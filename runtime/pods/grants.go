@@ -20,8 +20,8 @@ import (
 // the agent, containers still have it.
 type Grants interface {
 	// Grant returns what a container gets. It is called before the container is created, for
-	// each of its runs, and gives the same again until Release. An error keeps the container
-	// waiting and is shown to users.
+	// each of its runs, and before its resources are changed, and gives the same again until
+	// Release. An error keeps the container, or the change, waiting and is shown to users.
 	Grant(ctx context.Context, pod *v1.Pod, container *v1.Container) (Grant, error)
 	// Release takes back what a pod's containers have. It is called once they have stopped for
 	// good, any number of times, even for pods that were given nothing, and perhaps by a
@@ -125,22 +125,27 @@ func (g Grant) addTo(config *runtimeapi.ContainerConfig) {
 	}
 	resources := config.Linux.Resources
 	resources.CpusetCpus, resources.CpusetMems = g.CPUs, g.MemoryNodes
+	g.liftQuota(resources)
+}
+
+// liftQuota removes the CPU quota if no other container uses the CPUs (spec/runtime.md 13).
+func (g Grant) liftQuota(resources *runtimeapi.LinuxContainerResources) {
 	if g.CPUs != "" && g.ExclusiveCPUs {
 		resources.CpuQuota = -1
 	}
 }
 
-// grant asks for what the container gets.
-func (st *starting) grant(ctx context.Context) (Grant, error) {
-	if st.m.options.Grants == nil {
+// granted asks for what a container gets, or has.
+func (m *Manager) granted(ctx context.Context, pod *v1.Pod, container *v1.Container) (Grant, error) {
+	if m.options.Grants == nil {
 		return Grant{}, nil
 	}
-	g, err := st.m.options.Grants.Grant(ctx, st.pod, st.spec)
+	g, err := m.options.Grants.Grant(ctx, pod, container)
 	if err == nil {
 		err = g.check()
 	}
 	if err != nil {
-		return Grant{}, st.m.waits(fmt.Errorf("resources of the node: %w", err))
+		return Grant{}, fmt.Errorf("resources of the node: %w", err)
 	}
 	return g, nil
 }

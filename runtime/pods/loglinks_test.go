@@ -232,6 +232,17 @@ func TestLogDirs(t *testing.T) {
 	}
 }
 
+// spec/cleanup.md LG1: a pod's UID has no underscore: its logs would be taken for those of another pod.
+func TestUIDWithUnderscoreIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		r := w.sync(newPod(func(p *v1.Pod) { p.UID = "blue_uid-1" }))
+		if r.Err == nil || !strings.Contains(r.Err.Error(), "underscore") || w.fake.CallCount(fake.RunPodSandbox) != 0 {
+			t.Errorf("err %v, %d sandboxes", r.Err, w.fake.CallCount(fake.RunPodSandbox))
+		}
+	})
+}
+
 // Whatever stands in the folders for logs and links and whatever a pod is called at
 // the runtime, nothing outside them is made, changed or removed, and nothing outside
 // is read.

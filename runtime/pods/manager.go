@@ -6,6 +6,7 @@ import (
 	"math/rand"
 	"path/filepath"
 	goruntime "runtime"
+	"strings"
 	"sync"
 	"time"
 
@@ -181,6 +182,9 @@ func checkNames(pod *v1.Pod) error {
 		if err := poddir.CheckName(n.what, n.name); err != nil {
 			return err
 		}
+	}
+	if strings.ContainsRune(string(pod.UID), '_') {
+		return fmt.Errorf("pod UID %q contains an underscore, which separates it in the names of log directories", pod.UID)
 	}
 	seen := map[string]bool{}
 	for _, c := range containersOf(pod) {

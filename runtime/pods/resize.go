@@ -118,10 +118,10 @@ func (s *podSync) resize(ctx context.Context) {
 }
 
 // finishResize ends a resize once every running container has what it was allocated
-// (spec/runtime.md 21.9).
+// (spec/runtime.md 21.9), whatever keeps another one from starting.
 func (s *podSync) finishResize() {
 	a := s.m.options.Allocations
-	if a == nil || s.result.Err != nil || !a.inProgress(s.pod.UID) {
+	if a == nil || !a.inProgress(s.pod.UID) {
 		return
 	}
 	if s.m.podResized(s.pod) || len(s.m.resizes(s.pod, s.status)) > 0 {
@@ -206,27 +206,29 @@ func (r *resizing) update(ctx context.Context, step resize.Step) error {
 	if full.GetMemorySwapLimitInBytes() > 0 {
 		linux.MemorySwapLimitInBytes = linux.MemoryLimitInBytes // 13.5
 	}
+	granted, err := m.granted(ctx, r.pod, c.spec)
+	if err != nil {
+		return fmt.Errorf("container %s: %w", step.Container, err)
+	}
+	granted.liftQuota(linux)
 	if err := m.options.Updater.UpdateContainerResources(ctx, r.ids[step.Container], &runtimeapi.ContainerResources{Linux: linux}); err != nil {
 		return fmt.Errorf("update container %s: %w", step.Container, err)
 	}
 	return m.options.Allocations.setActuated(r.pod.UID, step.Container, step.Resources)
 }
 
-// tellSandbox tells the runtime what the pod as a whole may use. A failure has no
-// consequence (spec/runtime.md 21.8).
+// tellSandbox tells the runtime what the pod as a whole may use, and apart from that its overhead.
+// A failure has no consequence (spec/runtime.md 21.8).
 func (r *resizing) tellSandbox(ctx context.Context, totals runtime.Resources) {
 	m := r.m
 	if m.options.Updater == nil {
 		return
 	}
-	over := r.pod.Spec.Overhead
+	overhead := resize.Overhead(r.pod)
 	request := &runtimeapi.UpdatePodSandboxResourcesRequest{
 		PodSandboxId: r.sandboxID,
-		Resources:    criconfig.LinuxResources(totals, m.node),
-		Overhead: criconfig.LinuxResources(runtime.Resources{
-			MilliCPURequest: resize.Milli(over[v1.ResourceCPU]), MilliCPULimit: resize.Milli(over[v1.ResourceCPU]),
-			MemoryLimit: resize.Bytes(over[v1.ResourceMemory]),
-		}, m.node),
+		Resources:    criconfig.LinuxResources(resize.Without(totals, overhead), m.node),
+		Overhead:     criconfig.LinuxResources(overhead, m.node),
 	}
 	_, err := m.options.Updater.UpdatePodSandboxResources(ctx, request)
 	if err != nil && cri.Class(err) != runtime.ErrUnimplemented {

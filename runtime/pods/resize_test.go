@@ -519,3 +519,93 @@ func TestResizeRetryTimes(t *testing.T) {
 		}
 	})
 }
+
+// 26.1, 13: a resize of its memory leaves a container with CPUs of its own without a CPU quota, also after a restart
+// of the engine; while what it was granted is not known, the resize waits.
+func TestResizeLeavesExclusiveCPUsWithoutQuota(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newResizeWorld(t, false)
+		stock := &warehouse{grants: map[string]pods.Grant{"a": {CPUs: "2-3", ExclusiveCPUs: true}}}
+		w.opts.Grants = stock
+		w.restart()
+		w.to(apps("2 1000"))
+		quota := func() int64 {
+			s, err := w.fake.ContainerStatus(t.Context(), w.read(apps("2 1000")).Container("a").ID.ID, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s.GetStatus().GetResources().GetLinux().GetCpuQuota()
+		}
+		w.reload()
+		w.changes()
+		stock.err = errors.New("the CPU manager restarts")
+		if r := w.to(apps("2 2000")); r.Err == nil || !strings.Contains(w.conditions("uid-1"), v1.PodReasonError) {
+			t.Errorf("26.1: %v, conditions %q", r.Err, w.conditions("uid-1"))
+		}
+		stock.err = nil
+		w.to(apps("2 2000"))
+		if got := w.changes(); !strings.Contains(got, "a shares 2048 memory 2000") || w.conditions("uid-1") != "" {
+			t.Errorf("26.1: %q, conditions %q", got, w.conditions("uid-1"))
+		}
+		if q := quota(); q > 0 {
+			t.Errorf("13: quota %d after a resize of the memory", q)
+		}
+	})
+}
+
+// 21.9: a resize is complete once every running container has what it was allocated, even while another container
+// cannot start.
+func TestResizeCompletesBesideAContainerThatCannotStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newResizeWorld(t, false)
+		of := func(cpu string) *v1.Pod {
+			p := apps(cpu + " 1000")
+			c := container("z")
+			c.ImagePullPolicy = v1.PullNever
+			p.Spec.Containers = append(p.Spec.Containers, c)
+			return p
+		}
+		w.to(of("1"))
+		w.changes()
+		w.to(of("2"))
+		for range 3 {
+			w.to(of("2"))
+		}
+		if got := w.changes(); strings.Count(got, "a shares 2048 memory 1000") != 1 {
+			t.Errorf("21.5: %q", got)
+		}
+		if got := w.conditions("uid-1"); got != "" || !w.events.has("Normal ResizeCompleted") {
+			t.Errorf("21.9: conditions %q, events %v", got, w.events.list())
+		}
+	})
+}
+
+// 3.10, 21.8: the runtime is told the pod's resources without its overhead, at a resize as at the creation, and if the
+// pod's cgroup could not be set.
+func TestResizeTellsTheOverheadApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newResizeWorld(t, true)
+		of := func(need string) *v1.Pod {
+			p := apps(need)
+			p.Spec.Overhead = v1.ResourceList{v1.ResourceCPU: resource.MustParse("1"), v1.ResourceMemory: resource.MustParse("100")}
+			return p
+		}
+		w.to(of("1 1000"))
+		created := w.fake.Calls(fake.Match{Method: fake.RunPodSandbox})[0].Request.(*runtimeapi.RunPodSandboxRequest).GetConfig().GetLinux()
+		w.changes()
+		w.to(of("2 2000"))
+		if got := w.changes(); !strings.HasPrefix(got, "sandbox shares 2048 memory 2000; set pod memory 2100;") {
+			t.Errorf("21.8: %q", got)
+		}
+		told := w.fake.Calls(fake.Match{Method: fake.UpdatePodSandboxResources})[0].Request.(*runtimeapi.UpdatePodSandboxResourcesRequest)
+		if got, want := told.GetOverhead(), created.GetOverhead(); got.GetCpuShares() != want.GetCpuShares() || got.GetCpuQuota() != want.GetCpuQuota() ||
+			got.GetMemoryLimitInBytes() != want.GetMemoryLimitInBytes() {
+			t.Errorf("21.8: overhead %v, at the creation %v", got, want)
+		}
+		w.fail = "set pod"
+		w.to(of("2 3000"))
+		if got := w.changes(); !strings.HasPrefix(got, "sandbox shares 2048 memory 3000; sandbox shares 2048 memory 2000") {
+			t.Errorf("21.8: %q, want the new values, then the old ones", got)
+		}
+	})
+}

@@ -154,9 +154,9 @@ func (st *starting) containerConfig(ctx context.Context, image images.Image) (*r
 	if err != nil {
 		return nil, err
 	}
-	granted, err := st.grant(ctx)
+	granted, err := m.granted(ctx, st.pod, st.spec)
 	if err != nil {
-		return nil, err
+		return nil, m.waits(err)
 	}
 	config, err := criconfig.Container(criconfig.ContainerInput{
 		Described: meta.Described{

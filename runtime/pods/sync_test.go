@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	googleproto "google.golang.org/protobuf/proto"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -330,6 +331,34 @@ func TestUnansweredCreates(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What an earlier agent's create, of which the answer was lost with that agent, makes while its successor starts the
+// container is replaced: its environment may be out of date.
+func TestContainerOfAnEarlierAgentIsNotTakenOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		pod, old := newPod(), ""
+		w.fake.Inject(fake.Fault{Match: fake.Match{Method: fake.CreateContainer, Func: func(c fake.Call) bool {
+			if old != "" {
+				return false
+			}
+			old = "under way"
+			r := googleproto.CloneOf(c.Request.(*runtimeapi.CreateContainerRequest))
+			r.Config.Envs = append(r.Config.Envs, &runtimeapi.KeyValue{Key: "OF", Value: []byte("yesterday")})
+			id, err := w.fake.CreateContainer(t.Context(), r.GetPodSandboxId(), r.GetConfig(), r.GetSandboxConfig())
+			if err != nil {
+				t.Error(err)
+			}
+			old = id
+			return false
+		}}})
+		w.syncAll(pod)
+		w.wantState(pod, "app:running")
+		if now := w.read(pod).Containers; len(now) != 1 || now[0].ID.ID == old || now[0].RestartCount != 0 {
+			t.Errorf("%d containers, the newest is %+v; the earlier agent made %s", len(now), now[0], old)
+		}
+	})
 }
 
 const nameWait = 10 * time.Second

@@ -60,7 +60,7 @@ func (m *Manager) leftMessage(c *runtime.ContainerStatus) string {
 	}
 	policy := v1.TerminationMessagePolicy(c.Annotations[meta.AnnotationTerminationPolicy])
 	if text != "" || policy != v1.TerminationMessageFallbackToLogsOnError || c.ExitCode == 0 || c.Reason == cannotRun {
-		return text
+		return strings.ToValidUTF8(text, "") // its beginning may be within a character
 	}
 	if c.LogPath == "" {
 		return ""

@@ -71,6 +71,33 @@ func TestMessageFromLog(t *testing.T) {
 	}
 }
 
+// spec/runtime.md 20: of a file that is too long the end counts, from the beginning of a character; what is no text is
+// left out.
+func TestMessageFromFileIsText(t *testing.T) {
+	w := newWorld(t, nil)
+	path := filepath.Join(w.opts.RootDir, "pods/uid-1/containers/app/0")
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		"done":                          "done",
+		"a\xffb\xc3":                    "ab",
+		"x" + strings.Repeat("é", 3000): strings.Repeat("é", 2048),
+		strings.Repeat("é", 3000) + "x": strings.Repeat("é", 2047) + "x",
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got := w.m.TerminationMessage(&runtime.ContainerStatus{
+			State: runtime.Exited, Mounts: map[string]string{"/message": path},
+			Annotations: map[string]string{meta.AnnotationTerminationMessagePath: "/message"},
+		})
+		if got != want {
+			t.Errorf("20: %d bytes: %.60q, want %d bytes", len(got), got, len(want))
+		}
+	}
+}
+
 // spec/runtime.md 20: a message that cannot be read gives the error's text, and what a
 // container puts in place of its file is neither followed nor waited for.
 func TestMessageFileReplaced(t *testing.T) {

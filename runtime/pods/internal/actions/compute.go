@@ -50,7 +50,7 @@ func replaceSandbox(in Input, s Sandbox) Plan {
 	if in.Pod.DeletionTimestamp != nil {
 		return p
 	}
-	if spec.RestartPolicy == v1.RestartPolicyNever && s.Attempt != 0 && everRan(in.Status) {
+	if spec.RestartPolicy == v1.RestartPolicyNever && s.Attempt != 0 && everRan(in.Status) && !ownPolicyReturns(in) {
 		return p // 6.2a
 	}
 	var start []int
@@ -76,6 +76,32 @@ func replaceSandbox(in Input, s Sandbox) Plan {
 // its sandbox was lost at that moment.
 func everRan(status *runtime.PodStatus) bool {
 	return slices.ContainsFunc(status.Containers, func(c *runtime.ContainerStatus) bool { return c.State != runtime.Created })
+}
+
+// ownPolicyReturns reports whether a container returns in a new sandbox by its own policy or rules, although the
+// pod's policy is Never. An init container that has not succeeded decides alone: nothing begins before it is done.
+func ownPolicyReturns(in Input) bool {
+	returns := func(c *v1.Container) bool {
+		may := restartpolicy.Effective(in.Pod, c) != v1.RestartPolicyNever || len(c.RestartPolicyRules) > 0
+		return may && runsInNewSandbox(in, c)
+	}
+	for i := range in.Pod.Spec.InitContainers {
+		c := &in.Pod.Spec.InitContainers[i]
+		record := in.Status.Container(c.Name)
+		switch {
+		case restartpolicy.IsSidecar(c), record == nil:
+		case record.State != runtime.Exited:
+			return returns(c)
+		case restartpolicy.InitFailed(record.ExitCode, record.Reason):
+			return restartpolicy.OnInitExit(in.Pod, c, record.ExitCode, record.Reason) != restartpolicy.Stay
+		}
+	}
+	for i := range in.Pod.Spec.Containers {
+		if returns(&in.Pod.Spec.Containers[i]) {
+			return true
+		}
+	}
+	return false
 }
 
 // runsInNewSandbox reports whether an app container is started in a fresh sandbox.

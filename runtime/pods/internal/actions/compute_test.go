@@ -186,6 +186,7 @@ func TestInitContainersRunInOrder(t *testing.T) {
 		{rule: "6.4 failed, again", pod: pod(onFailure, "i j", "a"), status: "s0:ready i=exited:1", want: "start i"},
 		{rule: "6.4 failed, Never", pod: pod(never, "i j", "a"), status: "s0:ready i=exited:1", want: "kill pod"},
 		{rule: "edge 1: OOMKilled with code 0", pod: pod(never, "i", "a"), status: "s0:ready i=exited:0:OOMKilled", want: "kill pod"},
+		{rule: "6.4 OOMKilled with code 0 is a failure", pod: pod(onFailure, "i j", "a"), status: "s0:ready i=exited:0:OOMKilled", want: "start i"},
 		{rule: "6.4 unknown", pod: pod(onFailure, "i", "a"), status: "s0:ready i=unknown", want: "kill i ContainerStateUnknown+, start i"},
 		{rule: "6.4 unknown, Never", pod: pod(never, "i", "a"), status: "s0:ready i=unknown", want: "kill pod"},
 		{rule: "6.4 past ones do not matter", pod: pod(never, "i j", "a"), status: "s0:ready i=exited:1 j=running"},

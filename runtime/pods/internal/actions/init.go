@@ -11,10 +11,6 @@ import (
 	"github.com/podwright/podwright/runtime/pods/internal/meta"
 )
 
-// oomKilled is the runtime's reason for a container that the kernel killed for its
-// memory use; such an exit is a failure whatever its code.
-const oomKilled = "OOMKilled"
-
 // initContainers walks the init list from its end and reports whether app
 // containers may be considered (spec/runtime.md 6.4).
 func initContainers(in Input, p *Plan) (done bool) {
@@ -94,11 +90,11 @@ func (w *initWalk) regular(i int, c *v1.Container, record *runtime.ContainerStat
 		w.start(i)
 		return true
 	case runtime.Exited:
-		if record.ExitCode == 0 && record.Reason != oomKilled {
+		if !restartpolicy.InitFailed(record.ExitCode, record.Reason) {
 			w.next(i)
 			return true
 		}
-		if restartpolicy.OnExit(w.in.Pod, c, record.ExitCode) == restartpolicy.Stay {
+		if restartpolicy.OnInitExit(w.in.Pod, c, record.ExitCode, record.Reason) == restartpolicy.Stay {
 			return false
 		}
 		w.start(i)

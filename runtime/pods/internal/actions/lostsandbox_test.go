@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 )
 
 // TestLostSandboxBeforeStart: a pod that is never restarted gets another sandbox if
@@ -13,5 +14,37 @@ func TestLostSandboxBeforeStart(t *testing.T) {
 		{rule: "6.2a only created", pod: pod(v1.RestartPolicyNever, "", "a"), status: "s0:dead a=created", want: "kill pod, sandbox 1 for s0, start a"},
 		{rule: "6.2a one of two created", pod: pod(v1.RestartPolicyNever, "", "a b"), status: "s0:dead a=created b=exited:0", want: "kill pod"},
 		{rule: "6.2a unknown may have run", pod: pod(v1.RestartPolicyNever, "", "a"), status: "s0:dead a=unknown", want: "kill pod"},
+	})
+}
+
+// TestOwnPolicyReturnsInANewSandbox: a container whose own policy or rules restart it also returns after its sandbox
+// is lost, as after a reboot, although the pod's policy is Never; the others stay as they are.
+func TestOwnPolicyReturnsInANewSandbox(t *testing.T) {
+	of := func(init bool, policy v1.ContainerRestartPolicy) func(*v1.Pod) {
+		return func(p *v1.Pod) {
+			if init {
+				p.Spec.InitContainers[0].RestartPolicy = ptr.To(policy)
+				return
+			}
+			p.Spec.Containers[0].RestartPolicy = ptr.To(policy)
+		}
+	}
+	const again, failing, once = v1.ContainerRestartPolicyAlways, v1.ContainerRestartPolicyOnFailure, v1.ContainerRestartPolicyNever
+	on255 := rules(once, v1.ContainerRestartRuleActionRestart, 255)
+	check(t, []row{
+		{rule: "6.1 kept sandbox", pod: pod(never, "", "a b"), change: of(false, again), status: "s0:ready a=exited:255 b=running", want: "start a"},
+		{rule: "6.2a reboot", pod: pod(never, "", "a b"), change: of(false, again), status: "s0:dead a=exited:255 b=exited:255", want: "kill pod, sandbox 1 for s0, start a"},
+		{rule: "6.2a shown as running", pod: pod(never, "", "a b"), change: of(false, again), status: "s0:dead a=running b=running", want: "kill pod, sandbox 1 for s0, start a"},
+		{rule: "6.2a a failure", pod: pod(never, "", "a b"), change: of(false, failing), status: "s0:dead a=exited:255 b=exited:0", want: "kill pod, sandbox 1 for s0, start a"},
+		{rule: "6.2a no failure", pod: pod(never, "", "a b"), change: of(false, failing), status: "s0:dead a=exited:0 b=exited:255", want: "kill pod"},
+		{rule: "6.2a own Never", pod: pod(never, "", "a b"), change: of(false, once), status: "s0:dead b=exited:255", want: "kill pod"},
+		{rule: "6.2a a rule", pod: pod(never, "", "a b"), change: on255, status: "s0:dead a=exited:255 b=exited:255", want: "kill pod, sandbox 1 for s0, start a"},
+		{rule: "6.2a no rule for this code", pod: pod(never, "", "a b"), change: on255, status: "s0:dead a=exited:1 b=exited:255", want: "kill pod"},
+		{rule: "6.2c after init", pod: pod(never, "i", "a b"), change: of(false, again), status: "s0:dead i=exited:0 a=exited:255 b=exited:255", want: "kill pod, sandbox 1 for s0, start i"},
+		{rule: "6.2a init has failed for good", pod: pod(never, "i", "a"), change: of(false, again), status: "s0:dead i=exited:255", want: "kill pod"},
+		{rule: "6.2a init is lost", pod: pod(never, "i", "a"), change: of(false, again), status: "s0:dead i=running", want: "kill pod"},
+		{rule: "6.2c init by its own policy", pod: pod(never, "i", "a"), change: of(true, failing), status: "s0:dead i=exited:255", want: "kill pod, sandbox 1 for s0, start i"},
+		{rule: "6.2c init by its own policy, for lack of memory", pod: pod(never, "i", "a"), change: of(true, failing), status: "s0:dead i=exited:0:OOMKilled", want: "kill pod, sandbox 1 for s0, start i"},
+		{rule: "6.2a a sidecar only accompanies", pod: pod(never, "s*", "a"), status: "s0:dead s=exited:255 a=exited:255", want: "kill pod"},
 	})
 }

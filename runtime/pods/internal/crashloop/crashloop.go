@@ -42,11 +42,11 @@ const (
 // Policies has the policy of each class.
 type Policies [classes]Policy
 
-// longest returns how long an entry may matter.
-func (p *Policies) longest() time.Duration {
+// longest returns the longest time that a policy has of a kind.
+func (p *Policies) longest(of func(Policy) time.Duration) time.Duration {
 	var d time.Duration
 	for _, own := range p {
-		d = max(d, own.Reset+own.Max)
+		d = max(d, of(own))
 	}
 	return d
 }
@@ -82,8 +82,8 @@ type entry struct {
 	steps int
 	// stamp is when steps was last changed.
 	stamp time.Time
-	// exit is the record last seen and when that was, by our own clock: a finish time
-	// in the future must not delay a container indefinitely.
+	// exit is the record last seen, seen when that was, by our own clock, whose monotonic
+	// reading measures the delay: the wall clock may be set back meanwhile.
 	exit string
 	seen time.Time
 	// held is the record that Hold was last asked about, until its answer.
@@ -108,13 +108,11 @@ func (t *Table) Check(key Key, x Exit, now time.Time) (until time.Time, delay ti
 	policy := t.policies[x.Class]
 	e := t.entry(key, x)
 	if e != nil {
-		if e.exit != x.ID {
+		if e.exit != x.ID || now.Before(e.seen) {
 			e.exit, e.seen = x.ID, now
 		}
-		finished := x.FinishedAt
-		if finished.After(e.seen) {
-			finished = e.seen
-		}
+		// It ended before it was seen, whatever the clock says.
+		finished := e.seen.Add(-max(0, e.seen.Sub(x.FinishedAt)))
 		expired := finished.Sub(e.stamp) > policy.Reset
 		if delay := policy.Delay(e.steps); !expired && now.Sub(finished) < delay {
 			return finished.Add(delay), delay
@@ -135,6 +133,7 @@ func (t *Table) Check(key Key, x Exit, now time.Time) (until time.Time, delay ti
 // gives the same answer.
 func (t *Table) Hold(key Key, x Exit, now time.Time) (until time.Time) {
 	if e := t.pods[key.Pod][key.Container]; e != nil && e.held == x.ID && e.definition == key.Definition {
+		e.until = t.Bound(e.until, now)
 		return e.until
 	}
 	until, _ = t.Check(key, x, now)
@@ -143,6 +142,16 @@ func (t *Table) Hold(key Key, x Exit, now time.Time) (until time.Time) {
 	if !until.IsZero() {
 		e.steps++
 		e.stamp = until
+	}
+	return until
+}
+
+// Bound returns the end of a delay, at most the longest delay from now: a clock that was
+// set back does not extend it by the step.
+func (t *Table) Bound(until, now time.Time) time.Time {
+	longest := t.policies.longest(func(p Policy) time.Duration { return p.Max })
+	if latest := now.Add(longest); until.After(latest) {
+		return latest
 	}
 	return until
 }
@@ -184,7 +193,7 @@ func (t *Table) Forget(pod types.UID) { delete(t.pods, pod) }
 // Prune drops delays that no longer matter: a container that exits now would start
 // without a delay (spec/runtime.md 17.3).
 func (t *Table) Prune(now time.Time) {
-	longest := t.policies.longest()
+	longest := t.policies.longest(func(p Policy) time.Duration { return p.Reset + p.Max }) // an entry may matter
 	for uid, containers := range t.pods {
 		for name, e := range containers {
 			if now.Sub(e.stamp) > longest {

@@ -3,6 +3,7 @@ package crashloop_test
 import (
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -124,6 +125,54 @@ func TestFutureFinish(t *testing.T) {
 	}
 	if until, _ := table.Check(key, x, now.Add(20*second)); !until.IsZero() {
 		t.Errorf("still waiting for %v", until)
+	}
+}
+
+// A clock that is set back during a delay does not extend it by the step: without a monotonic reading the
+// delay begins again, with one it ends when it would have.
+func TestClockSetBackExtendsNoDelay(t *testing.T) {
+	for _, monotonic := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			table, now := crashloop.New(policy), start
+			if monotonic {
+				now = time.Now()
+			}
+			table.Check(key, crashloop.Exit{ID: "0", StartedAt: now.Round(0), FinishedAt: now.Round(0)}, now)
+			ended := now.Round(0)
+			if monotonic {
+				ended = ended.Add(24 * time.Hour) // its record is from before the clock was set back
+			}
+			x := crashloop.Exit{ID: "1", StartedAt: ended, FinishedAt: ended, RestartCount: 1, SameDefinition: true}
+			if _, delay := table.Check(key, x, now); delay != 10*second {
+				t.Fatalf("delay %v, want 10s", delay)
+			}
+			if !monotonic {
+				now = now.Add(-24 * time.Hour)
+				if until, _ := table.Check(key, x, now); until != now.Add(10*second) {
+					t.Errorf("wait %v, want 10s", until.Sub(now))
+				}
+			}
+			if until, _ := table.Check(key, x, now.Add(10*second)); !until.IsZero() {
+				t.Errorf("monotonic %v: still waiting until %v", monotonic, until)
+			}
+		})
+	}
+}
+
+// A hold is never longer than the longest delay, even after the clock was set back.
+func TestClockSetBackExtendsNoHold(t *testing.T) {
+	table, now := crashloop.New(policy), start
+	for i := range 2 {
+		table.Hold(key, crashloop.Exit{ID: fmt.Sprint(i), StartedAt: now, FinishedAt: now, RestartCount: i, SameDefinition: true}, now)
+	}
+	now = now.Add(-24 * time.Hour)
+	x := crashloop.Exit{ID: "1", StartedAt: start, FinishedAt: start, RestartCount: 1, SameDefinition: true}
+	until := table.Hold(key, x, now)
+	if until != now.Add(usual.Max) {
+		t.Errorf("hold of %v, want %v", until.Sub(now), usual.Max)
+	}
+	if again := table.Hold(key, x, now.Add(second)); again != until {
+		t.Errorf("asked again: %v, before %v", again, until)
 	}
 }
 

@@ -181,6 +181,10 @@ func TestResourceFields(t *testing.T) {
 		{field: "limits.bananas", want: "!"},
 		{field: "cpu", want: "!"},
 		{field: "limits.cpu", divisor: "-1", want: "!"},
+		{field: "limits.cpu", divisor: "10E", r: requirements("", "1500m", "", ""), want: "1"}, // amounts beyond 64 bits
+		{field: "limits.memory", divisor: "10E", r: requirements("", "", "", "1Gi"), want: "1"},
+		{field: "limits.cpu", divisor: "1m", r: requirements("", "10E", "", ""), want: "9223372036854775807"},
+		{field: "limits.memory", r: requirements("", "", "", "10E"), want: "9223372036854775807"},
 	} {
 		got, err := environment(t, func(p *v1.Pod) {
 			p.Spec.Resources = tc.pod

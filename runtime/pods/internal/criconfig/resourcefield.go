@@ -52,19 +52,20 @@ func resourceValue(pod *v1.Pod, c *v1.Container, ref *v1.ResourceFieldSelector, 
 	return divide(q, ref.Divisor, name == v1.ResourceCPU)
 }
 
-// divide rounds up; the divisor 0 is 1. With milli it divides thousandths: whole
-// CPUs would lose fractions that were asked for.
-func divide(q, divisor resource.Quantity, milli bool) (string, error) {
+// divide rounds up; the divisor 0 is 1. Whole CPUs would lose fractions that were asked
+// for, so those are divided as thousandths.
+func divide(q, divisor resource.Quantity, thousandths bool) (string, error) {
 	if divisor.Sign() < 0 || q.Sign() < 0 {
 		return "", fmt.Errorf("resourceFieldRef: negative amounts")
 	}
 	if divisor.IsZero() {
 		divisor = resource.MustParse("1")
 	}
-	value, by := q.Value(), divisor.Value()
-	if milli {
-		value, by = q.MilliValue(), divisor.MilliValue()
+	amount := whole
+	if thousandths {
+		amount = milli
 	}
+	value, by := amount(q), amount(divisor)
 	sum := new(big.Int).Add(big.NewInt(value), big.NewInt(by-1))
 	return sum.Div(sum, big.NewInt(by)).String(), nil
 }

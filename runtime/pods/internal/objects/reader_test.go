@@ -3,8 +3,8 @@ package objects_test
 import (
 	"context"
 	"errors"
-	"net/http"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 

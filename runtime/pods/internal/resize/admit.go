@@ -7,11 +7,9 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/podinfo"
-	"github.com/podwright/podwright/runtime"
 )
 
 // Node is what admission knows of the node.
@@ -144,6 +142,15 @@ type Request struct {
 	From, To *v1.Pod
 	// Since is when it was first refused, or asked for.
 	Since time.Time
+
+	increases, guaranteed bool
+}
+
+// NewRequest returns a request.
+func NewRequest(from, to *v1.Pod, since time.Time) Request {
+	r := Request{UID: to.UID, From: from, To: to, Since: since}
+	r.increases, r.guaranteed = increases(r), podinfo.QoS(from) == v1.PodQOSGuaranteed
+	return r
 }
 
 // Sort orders requests as they are tried (21.4): those that ask for no more than they
@@ -159,12 +166,11 @@ func Sort(list []Request) {
 		}
 		return 1
 	}
-	guaranteed := func(r Request) bool { return podinfo.QoS(r.From) == v1.PodQOSGuaranteed }
 	slices.SortStableFunc(list, func(a, b Request) int {
 		return cmp.Or(
-			first(!increases(a), !increases(b)),
+			first(!a.increases, !b.increases),
 			cmp.Compare(priority(b.To), priority(a.To)),
-			first(guaranteed(a), guaranteed(b)),
+			first(a.guaranteed, b.guaranteed),
 			a.Since.Compare(b.Since),
 			cmp.Compare(a.UID, b.UID),
 		)
@@ -186,25 +192,4 @@ func priority(pod *v1.Pod) int32 {
 		return 0
 	}
 	return *pod.Spec.Priority
-}
-
-// Sum adds up what pods request.
-func Sum(pods []*v1.Pod) v1.ResourceList {
-	out := v1.ResourceList{}
-	for _, name := range resizable {
-		var sum resource.Quantity
-		for _, p := range pods {
-			sum.Add(podinfo.Request(p, name))
-		}
-		out[name] = sum
-	}
-	return out
-}
-
-// Add adds what one more pod requests to a sum.
-func Add(sum v1.ResourceList, r runtime.Resources) {
-	cpu, memory := sum[v1.ResourceCPU].DeepCopy(), sum[v1.ResourceMemory].DeepCopy()
-	cpu.Add(*resource.NewMilliQuantity(r.MilliCPURequest, resource.DecimalSI))
-	memory.Add(*resource.NewQuantity(r.MemoryRequest, resource.BinarySI))
-	sum[v1.ResourceCPU], sum[v1.ResourceMemory] = cpu, memory
 }

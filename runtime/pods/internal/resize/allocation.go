@@ -167,6 +167,22 @@ func Wanted(pod *v1.Pod, c *v1.Container) runtime.Resources {
 	}
 }
 
+// Overhead returns what a pod's sandbox takes besides the containers: as much as it requests it may use.
+func Overhead(pod *v1.Pod) runtime.Resources {
+	cpu, memory := Milli(pod.Spec.Overhead[v1.ResourceCPU]), Bytes(pod.Spec.Overhead[v1.ResourceMemory])
+	return runtime.Resources{MilliCPURequest: cpu, MilliCPULimit: cpu, MemoryRequest: memory, MemoryLimit: memory}
+}
+
+// Without returns a pod's totals without its overhead. A limit of 0 is none.
+func Without(totals, overhead runtime.Resources) runtime.Resources {
+	return runtime.Resources{
+		MilliCPURequest: max(0, totals.MilliCPURequest-overhead.MilliCPURequest),
+		MilliCPULimit:   max(0, totals.MilliCPULimit-overhead.MilliCPULimit),
+		MemoryRequest:   max(0, totals.MemoryRequest-overhead.MemoryRequest),
+		MemoryLimit:     max(0, totals.MemoryLimit-overhead.MemoryLimit),
+	}
+}
+
 // Milli returns a quantity in thousandths, at least 0 and at most what fits.
 func Milli(q resource.Quantity) int64 {
 	if q.CmpInt64(math.MaxInt64/1000) >= 0 {

@@ -116,7 +116,8 @@ func TestQueueOrdersByNeedPriorityAndAge(t *testing.T) {
 	now := time.Unix(1000, 0)
 	request := func(uid string, from, to *v1.Pod, priority int32, waits time.Duration) resize.Request {
 		to.Spec.Priority = &priority
-		return resize.Request{UID: types.UID(uid), From: from, To: to, Since: now.Add(-waits)}
+		to.UID = types.UID(uid)
+		return resize.NewRequest(from, to, now.Add(-waits))
 	}
 	up, down := func(limits string) *v1.Pod { return pod("", limits) }, pod("cpu=1", "")
 	queue := []resize.Request{

@@ -34,6 +34,15 @@ type Container struct {
 	// Reason says why it is removed; Kept is the rule that keeps it. One of them is empty.
 	Reason string
 	Kept   rule.Denial
+
+	// made is its creation, but not after that of a later run of its name: the clock may
+	// have been set back in between.
+	made time.Time
+}
+
+// oldestFirst orders containers of all pods.
+func oldestFirst(a, b Container) int {
+	return cmp.Or(a.made.Compare(b.made), cmp.Compare(a.Attempt, b.Attempt), cmp.Compare(a.ID.ID, b.ID.ID))
 }
 
 // Why containers and sandboxes are removed or kept.
@@ -109,9 +118,7 @@ func Containers(pods []*runtime.Pod, policy Policy, now time.Time) []Container {
 			}
 		}
 	}
-	slices.SortStableFunc(victims, func(a, b Container) int {
-		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID.ID, b.ID.ID))
-	})
+	slices.SortStableFunc(victims, oldestFirst)
 	return append(victims, stay...)
 }
 
@@ -144,7 +151,11 @@ func unitsOf(pod *runtime.Pod, policy Policy, now time.Time) (units [][]Containe
 			index[c.Name] = i
 			units = append(units, nil)
 		}
-		units[i] = append(units[i], Container{Pod: pod, Container: c})
+		made := c.CreatedAt
+		if n := len(units[i]); n > 0 && units[i][n-1].made.Before(made) {
+			made = units[i][n-1].made
+		}
+		units[i] = append(units[i], Container{Pod: pod, Container: c, made: made})
 	}
 	return units, young
 }
@@ -186,9 +197,7 @@ func overTotal(units [][]Container, total int) (victims []Container) {
 		rest = append(rest, kept...)
 	}
 	if len(rest) > total {
-		slices.SortFunc(rest, func(a, b Container) int {
-			return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID.ID, b.ID.ID))
-		})
+		slices.SortFunc(rest, oldestFirst)
 		victims = append(victims, rest[:len(rest)-total]...)
 	}
 	return victims

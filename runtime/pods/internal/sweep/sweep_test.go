@@ -109,6 +109,24 @@ func TestNewestDeadContainersAreKept(t *testing.T) {
 	}
 }
 
+// CG4, runtime.md 1.3: a run that looks older because the clock was set back goes after the runs before it.
+func TestEarlierRunsGoFirstWhateverTheClockSaid(t *testing.T) {
+	run := func(attempt uint32, age time.Duration) *runtime.Container {
+		c := &runtime.Container{Name: "c", State: runtime.Exited, Attempt: attempt, CreatedAt: now.Add(-age)}
+		c.ID.ID = fmt.Sprint("c", attempt)
+		return c
+	}
+	p := &runtime.Pod{UID: "u", Containers: []*runtime.Container{run(3, 3590*time.Second), run(2, time.Hour), run(1, 10*time.Second), run(0, 20*time.Second)}}
+	other := pod("v", "d=exited@600")
+	var got []string
+	for _, c := range sweep.Containers([]*runtime.Pod{p, other}, sweep.Policy{MaxContainers: -1, Gone: func(types.UID) bool { return true }}, now) {
+		got = append(got, c.ID.ID)
+	}
+	if s := strings.Join(got, " "); s != "c0 c1 c2 c3 vd600" {
+		t.Errorf("got %s", s)
+	}
+}
+
 func TestNewestSandboxOfALivePodIsKept(t *testing.T) {
 	for _, tc := range []struct {
 		rule    string
