@@ -74,7 +74,8 @@ func (p *parts) tie() {
 	p.occupants.Terminated, p.occupants.Withheld, p.occupants.Held = p.workers.IsPodKnownTerminated, p.loop.Withheld, p.loop.Holds
 	p.dead.Desired, p.dead.Heard, p.dead.Removals = store, p.loop.Ready, p.workers
 	p.dead.MaybeWanted, p.dead.Permit, p.images.Permit = p.housekeeper.MaybeWanted, p.housekeeper.Permit, p.housekeeper.Permit
-	p.shutdown.Stopper = p.workers
+	p.shutdown.Stopper, p.shutdown.Start = p.workers, p.recovery
+	p.shutdown.Runtime = cri.NewView(p.config.Runtime, cri.ViewOptions{OwnerID: p.config.Node.OwnerID, Clock: p.config.Clock})
 	*p.mirrored = node.Mirrored{Store: store, Statuses: p.status, Lived: p.journal.Lived}
 	p.problems = &node.Problems{
 		Clock: p.config.Clock, Logger: p.logger("problems"), Meter: p.config.Observe.MeterProvider.Meter("github.com/podwright/podwright"),
@@ -115,7 +116,7 @@ func (p *parts) buildReading() error {
 	p.exits, metricsErr = latency.New(c.Observe.MeterProvider.Meter("github.com/podwright/podwright"), c.Clock, p.pleg.Get)
 	var killsErr error
 	p.kills, killsErr = oomkills.New(oomkills.Options{
-		View: p.pleg.Get, Pod: func(uid types.UID) *v1.Pod { return p.residents.Get(uid) },
+		View: p.pleg.Get, Read: p.pleg.SyncedC(), Pods: func() []types.UID { return p.pleg.ChangedSince(0).UIDs }, Pod: func(uid types.UID) *v1.Pod { return p.residents.Get(uid) },
 		Stopping: func(uid types.UID) bool { _, stopping := p.syncer.StoppingPod(uid); return stopping },
 		Clock:    c.Clock, Events: c.Observe.Events, Meter: c.Observe.MeterProvider.Meter("github.com/podwright/podwright"), Logger: p.logger("oom"),
 	})
@@ -239,10 +240,7 @@ func (p *parts) buildAdmission() (err error) {
 	own := slices.Concat([]admission.Handler{policies, admission.Shutdown(p.shutdown.Active, nil), p.evictions}, matching.Handlers(), []admission.Handler{
 		admission.Sysctls(func(pod *v1.Pod) error { return pods.CheckSysctls(pod, a.AllowedSysctls, kernel) }), ports,
 	})
-	room := []admission.Handler{admission.PodCount(a.MaxPods)}
-	if a.FitResources {
-		room = append(room, admission.Resources(p.self.Allocatable))
-	}
+	room := p.self.RoomHandlers(a.MaxPods, a.FitResources)
 	verdicts := p.recovery.Verdicts(p.shutdown.Active)
 	p.occupants = &node.Occupants{
 		Residents: p.residents, Refused: p.journal.Refused, Granted: p.allocations.Allocated,
@@ -304,7 +302,7 @@ func (p *parts) buildLoop() error {
 	o.Gate, o.Admission, o.Observed, o.Evicted = p.open, p.returns, p.observed, p.dead.Evicted
 	o.Review, o.Owner, o.Lower = p.review, p.journal.Owner, p.policies.Lower
 	o.Recorder, o.Clock, o.Logger, o.Meter = c.Observe.Events, c.Clock, p.logger("loop"), p.meter("syncloop")
-	p.dispatch = node.Dispatcher{Workers: p.workers, Complete: p.recovery.Complete, Handed: p.journal.Handed}.Dispatch
+	p.dispatch = node.Dispatcher{Workers: p.workers, Complete: p.recovery.Complete, Delivered: p.journal.Delivered}.Dispatch
 	var err error
 	if p.loop, err = syncloop.New(p.dispatch, o); err != nil {
 		p.loop, _ = syncloop.New(p.dispatch, syncloop.Options{}) // the housekeeper is checked too

@@ -50,11 +50,7 @@ func (c *Config) complete() error {
 			problem("Sources[%d] is nil", i)
 		}
 	}
-	for i, s := range c.Observe.Sinks {
-		if s == nil {
-			problem("Observe.Sinks[%d] is nil", i)
-		}
-	}
+	problems = append(problems, recovery.CheckSinks(c.Observe.Sinks)...)
 	problems = append(problems, c.checkPolicies()...)
 	problems = append(problems, c.completeNode()...)
 	problems = append(problems, c.completeDirs()...)

@@ -176,7 +176,7 @@ type Storage struct {
 // Observe says where an engine reports what it does.
 type Observe struct {
 	// Sinks receive the status of every pod as it changes. Nil: only [Engine.Pods]
-	// shows it.
+	// shows it. Sinks that keep statuses across a restart need different names.
 	Sinks []status.StatusSink
 	// Events receives events about pods. Nil drops them.
 	Events EventRecorder

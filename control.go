@@ -186,9 +186,8 @@ func (p *parts) stopPods(ctx context.Context, d *drain) error {
 	both, cancel := context.WithCancelCause(d.ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
-	view := cri.NewView(p.config.Runtime, cri.ViewOptions{OwnerID: p.config.Node.OwnerID, Clock: p.config.Clock})
 	return node.Drain{
-		Workers: p.workers, Runtime: view, Reader: p.pleg, Pods: p.pods, Kill: p.recovery.KillOrphan, Forget: p.journal.Drained, Permit: p.housekeeper.Permit, Clock: p.config.Clock,
+		Workers: p.workers, Runtime: p.shutdown.Runtime, Reader: p.pleg, Pods: p.pods, Kill: p.recovery.KillOrphan, Forget: p.journal.Drained, Permit: p.housekeeper.Permit, Clock: p.config.Clock,
 	}.Run(both)
 }
 
@@ -206,12 +205,13 @@ func (p *parts) flush(ctx context.Context) {
 // the time of the last group is up, and the sinks have the final statuses, or once ctx has ended. Pods
 // that have not succeeded become Failed with the reason Terminated.
 //
-// From then on new pods are refused with the reason NodeShutdown, until Run ends. If ctx ends before that, the
-// shutdown is cancelled: new pods are admitted again, and Shutdown may be called again; pods that were already told
-// to stop still stop. Static pods start again at the next start of the engine.
+// From then on new pods are refused with the reason NodeShutdown, until Run ends. If Shutdown fails, for example
+// because ctx ends, it is cancelled: new pods are admitted again, and Shutdown may be called again; pods that were already
+// told to stop still stop. Static pods start again at the next start of the engine.
 //
-// The error is [ErrNotRunning], [ErrShuttingDown], what is wrong with the plan, or the
-// cause of ctx. Problems of single pods are only in the report.
+// The error is [ErrNotRunning] (also if Run ends first), [ErrShuttingDown], what is wrong with the plan, the cause of ctx,
+// or why it is not known which pods run: right after a start, as long as the runtime does not answer. Then pods may still
+// run. Problems of single pods are only in the report.
 func (e *Engine) Shutdown(ctx context.Context, plan shutdown.Plan) (shutdown.Report, error) {
 	if err := plan.Validate(); err != nil {
 		return shutdown.Report{}, err

@@ -61,7 +61,7 @@ func (p *parts) buildRemovers() (err error) {
 // buildImages makes the part that tracks images and, if configured, removes them.
 func (p *parts) buildImages() error {
 	c := p.config
-	p.images = &node.Images{Runtime: c.Runtime, Pods: func() []*v1.Pod { return p.residents.Desired.Pods() }, Remembered: p.hidden}
+	p.images = &node.Images{Runtime: c.Runtime, Pods: p.residents.Everywhere, Remembered: p.hidden}
 	p.images.Fs, _ = c.Images.(imagegc.ImageFs)
 	if c.ImageGC == nil {
 		return nil
@@ -141,7 +141,7 @@ func (p *parts) buildReturns() {
 		Judge: p.preemption, Pressure: p.evictions, Past: p.journal.Past, Residents: p.residents, Others: p.occupants.Others,
 		Open: func() []syncloop.OpenVerdict { return p.loop.OpenVerdicts() },
 		Gate: p.open, Readmit: func(uid types.UID) { p.loop.Readmit(uid) },
-		Renew:  func(uid types.UID) { p.journal.Renew(uid); p.status.Forget(uid) },
+		Renew:  func(uid types.UID) { p.status.Forget(uid); p.journal.Renew(uid) },
 		Forget: func(uid types.UID) bool { return p.workers.Forget(uid) },
 		Clock:  c.Clock, Events: c.Observe.Events, Logger: p.logger("returns"),
 	}

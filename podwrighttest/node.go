@@ -47,6 +47,7 @@ type Node struct {
 	runtime *fake.Runtime
 	clock   clock.RealClock // virtual in a bubble
 	root    string
+	state   string // the folder of what the engine writes itself
 	seen    observed
 
 	desired []*v1.Pod
@@ -147,6 +148,7 @@ func (n *Node) config() podwright.Config {
 	if n.options.Configure != nil {
 		n.options.Configure(&c)
 	}
+	n.state = filepath.Join(c.RootDir, "state")
 	return c
 }
 
@@ -175,13 +177,20 @@ func (n *Node) Stop() {
 }
 
 // Crash ends the engine as kill -9 does: what it has not written is lost, and nothing that it
-// does while it ends reaches the disk or the node's sinks. The pods keep running.
+// does while it ends reaches its records and other state or the node's sinks. The pods keep running.
 func (n *Node) Crash() {
 	n.t.Helper()
 	n.mu.Lock()
 	n.dead = true
 	n.mu.Unlock()
+	files, err := stateFiles(n.state)
+	if err != nil {
+		n.t.Fatalf("Crash: %v", err)
+	}
 	_ = n.end("Crash") // the error of a dying engine does not matter
+	if err := putBack(n.state, files); err != nil {
+		n.t.Fatalf("Crash: %v", err)
+	}
 }
 
 // Reboot crashes the engine as a power failure does, and boots the machine: all containers have

@@ -283,27 +283,43 @@ func (l *Loop) Readmit(uid types.UID) {
 	l.GateChanged()
 }
 
-// judge judges the waiting pods, in the order of their arrival.
+// round is one round of questions about the pods that wait for their verdict, in the order of their
+// arrival. It is taken in parts, so that what waits for the loop or its fence does not wait long (B5).
+type round struct {
+	left  []types.UID
+	lines map[string]bool // those whose first pod waits on
+	first error
+	// again: something has changed during the round.
+	again bool
+}
+
+// judge judges the waiting pods, or some of them if that takes long.
 func (l *Loop) judge(ctx context.Context) {
-	var first error
-	var behind interface{ Behind() bool }
-	waits := map[string]bool{} // lines whose first pod waits on
-	for _, uid := range l.verdicts.queue() {
-		if waits[l.verdicts.line(uid)] {
+	r, begin := &l.round, l.options.Clock.Now()
+	if len(r.left) == 0 {
+		*r = round{left: l.verdicts.queue(), lines: map[string]bool{}}
+	}
+	for len(r.left) > 0 && l.options.Clock.Since(begin) <= longIteration {
+		uid := r.left[0]
+		r.left = r.left[1:]
+		if !l.verdicts.waits(uid) || r.lines[l.verdicts.line(uid)] {
 			continue // each question goes through the other pods
 		}
 		err := l.judgePod(ctx, uid)
 		if line := lineOf(err); line != "" {
-			waits[line] = true
+			r.lines[line] = true
 		}
-		if first == nil {
-			first = err
+		if r.first == nil {
+			r.first = err
 		}
+		var behind interface{ Behind() bool }
 		if errors.As(err, &behind) && behind.Behind() {
-			break // nor is any other judged that came later
+			r.left = nil // nor is any other judged that came later
 		}
 	}
-	l.admissionErrors.Note(l.options.Logger, l.options.Clock.Now(), first, "New pods wait for their admission", "Admission goes on")
+	if len(r.left) == 0 {
+		l.admissionErrors.Note(l.options.Logger, l.options.Clock.Now(), r.first, "New pods wait for their admission", "Admission goes on")
+	}
 }
 
 // judgePod judges one waiting pod. After an error only that pod keeps waiting.

@@ -263,6 +263,57 @@ func TestLineIsAskedFromItsHead(t *testing.T) {
 	})
 }
 
+// TestLongRoundOfQuestionsDelaysNothing: B5. The loop asks about many waiting pods in parts, so that
+// a removal comes in between. Each pod is asked about once per round.
+func TestLongRoundOfQuestionsDelaysNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, other, l := newScripted("file"), newScripted("other"), &log{}
+		var mu sync.Mutex
+		asked := map[types.UID]int{}
+		loop, stop := run(t, l, Options{Sources: []Source{source, other}, Admission: admitFunc(func(pod *v1.Pod) (bool, error) {
+			if pod.UID == "x" {
+				return true, nil
+			}
+			pass(time.Millisecond)
+			mu.Lock()
+			defer mu.Unlock()
+			asked[pod.UID]++
+			return false, errors.New("not yet")
+		})})
+		defer stop()
+		other.set(newPod("x", "x"))
+		var pods []*v1.Pod
+		for i := range 100 {
+			name := fmt.Sprint("p", i)
+			pods = append(pods, newPod(name, name))
+		}
+		source.set(pods...)
+		pass(time.Minute)
+		l.take()
+		mu.Lock()
+		clear(asked)
+		mu.Unlock()
+		loop.GateChanged()
+		pass(10 * time.Millisecond)
+		began := time.Now()
+		l.on(func(Work) {
+			if took := time.Since(began); took > 5*time.Millisecond {
+				t.Errorf("the removal was handled after %v", took)
+			}
+		})
+		other.set()
+		pass(200 * time.Millisecond)
+		l.want(t, "a removal", "kill x")
+		mu.Lock()
+		defer mu.Unlock()
+		for _, pod := range pods {
+			if asked[pod.UID] < 1 || asked[pod.UID] > 2 { // the next round follows after 100 ms
+				t.Errorf("asked %d times about %s", asked[pod.UID], pod.UID)
+			}
+		}
+	})
+}
+
 // admitFunc makes a function an Admission.
 type admitFunc func(pod *v1.Pod) (bool, error)
 

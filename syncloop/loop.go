@@ -126,6 +126,7 @@ type Loop struct {
 	syncs    []types.UID // pods to sync, not handled yet
 	turns    turns
 	verdicts verdicts
+	round    round
 	// admissionErrors tracks what was logged about an admission that does not answer.
 	admissionErrors complaint.Complaint
 	// deferred are removals that wait until all sources are ready.

@@ -190,26 +190,32 @@ func (l *Loop) retryHeld(ctx context.Context) {
 	defer l.stamp(ctx, "held")()
 	l.fence.Lock()
 	defer l.fence.Unlock()
+	l.held.flush(ctx) // first: room for a new pod may be made by pods that were admitted before
 	l.judge(ctx)
-	l.held.flush(ctx)
 	l.planRetry()
 }
 
 // retryNow makes waiting work due.
 func (l *Loop) retryNow() {
 	l.stir(l.options.Clock.Now())
+	l.round.again = true
 	if s := &l.schedule; !s.retryAt.IsZero() || !l.verdicts.empty() {
 		s.retryAt, s.retryDelay = l.options.Clock.Now(), 0
 	}
 }
 
 // planRetry schedules the next attempt for held work: after 100 ms, doubling up to
-// 5 s while any is left.
+// 5 s while any is left. The rest of a round of questions, and a round after a change, come at once.
 func (l *Loop) planRetry() {
 	s := &l.schedule
 	switch {
 	case l.held.idle() && l.verdicts.empty():
 		s.retryAt, s.retryDelay = time.Time{}, 0
+	case len(l.round.left) > 0:
+		s.retryAt = l.options.Clock.Now()
+	case s.retryAt.IsZero() && l.round.again:
+		l.round.again = false
+		s.retryAt, s.retryDelay = l.options.Clock.Now(), 0
 	case s.retryAt.IsZero():
 		s.retryDelay = backoff.Next(retryMin, retryMax, s.retryDelay)
 		s.retryAt = l.options.Clock.Now().Add(s.retryDelay)

@@ -70,7 +70,8 @@ func askOnce[T any](
 // Quick is Ask for a caller with others to serve: it waits for 10 ms, and not at all if it has
 // already waited for the function in vain too often. A late answer is given to the next caller that
 // asks about the same subject within 30 s, unless the subject has changed or the question was not
-// repeated for 30 s. late, unless nil, is called on the function's goroutine when such an answer
+// repeated for 30 s. While 256 calls of the function have not returned, it is not called for other
+// subjects, whose callers continue without an answer. late, unless nil, is called on the function's goroutine when such an answer
 // comes.
 func Quick[T any](c *Calls, call Call, late func(), f func() (T, error)) (T, error) {
 	q, turn := c.question(call, true)

@@ -53,8 +53,10 @@ type Calls struct {
 	own  map[*running]struct{}
 	idle chan struct{}
 	// asked holds the open questions, late those that were answered after a caller had left.
-	asked  map[key]*question
-	late   []*question
+	asked map[key]*question
+	late  []*question
+	// quick counts the questions of [Quick] that were not answered yet.
+	quick  map[function]int
 	vain   map[function]vain
 	faults map[key]*fault
 }
@@ -80,7 +82,7 @@ const faultKept = 10 * time.Minute
 func New(c clock.Clock) *Calls {
 	return &Calls{
 		clock: c, running: map[*running]struct{}{}, own: map[*running]struct{}{},
-		asked: map[key]*question{}, vain: map[function]vain{}, faults: map[key]*fault{},
+		asked: map[key]*question{}, quick: map[function]int{}, vain: map[function]vain{}, faults: map[key]*fault{},
 	}
 }
 

@@ -14,12 +14,23 @@ const (
 	// vainWaits is how many waits in vainPeriod may be in vain.
 	vainWaits  = 10
 	vainPeriod = 10 * time.Second
+	// maxQuick is how many goroutines such callers may leave behind for one function.
+	maxQuick = 256
 )
 
 // function is what calls of the same function have in common.
 type function struct {
 	kind problem.Kind
 	name string
+}
+
+func (k key) function() function { return function{k.kind, k.name} }
+
+// askedLess records that a question of [Quick] was answered. The lock is held.
+func (c *Calls) askedLess(f function) {
+	if c.quick[f]--; c.quick[f] == 0 {
+		delete(c.quick, f)
+	}
 }
 
 // vain counts the waits for a function that got no answer, and when the first of them was.

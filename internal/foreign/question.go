@@ -55,6 +55,12 @@ func (c *Calls) question(call Call, keep bool) (*question, turn) {
 		// The answer belongs to another caller, or is about the subject as it was before.
 	}
 	q := &question{key: call.key(), about: call.About, since: now, asked: now, keep: keep, done: make(chan struct{})}
+	if keep && c.quick[q.key.function()] >= maxQuick {
+		return q, goesOn // not asked, and not remembered: the caller asks again
+	}
+	if keep {
+		c.quick[q.key.function()]++
+	}
 	c.asked[q.key] = q
 	return q, begins
 }
@@ -76,6 +82,9 @@ func (c *Calls) answered(call Call, q *question, answer any, err error) (left bo
 	defer c.mu.Unlock()
 	q.answer, q.err, q.answered = answer, err, c.clock.Now()
 	close(q.done)
+	if q.keep {
+		c.askedLess(q.key.function())
+	}
 	switch {
 	case !q.left:
 	case q.keep && q.answered.Sub(q.asked) < lateAnswer:

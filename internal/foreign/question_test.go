@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/internal/foreign"
+	"github.com/podwright/podwright/internal/problem"
 )
 
 // verdicts is a function that a test asks, which hangs for some subjects.
@@ -85,10 +86,42 @@ func TestCrowdOfHungSubjectsCostsLittle(t *testing.T) {
 			for i := range 1000 {
 				_, _ = v.ask(fmt.Sprint(began, i))
 			}
-			if waited := time.Since(began); waited != 100*time.Millisecond {
+			if waited := time.Since(began); waited > 100*time.Millisecond {
 				t.Errorf("waited %v", waited)
 			}
 			<-time.After(10 * time.Second)
+		}
+	})
+}
+
+// TestHungFunctionIsCalledOnlySoOften: IN6. A function that never returns costs 256 goroutines, however many subjects come and go;
+// once it returns, all are asked again, each once.
+func TestHungFunctionIsCalledOnlySoOften(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := newVerdicts(func(string) bool { return true })
+		for i := range 1000 {
+			if _, err := v.ask(fmt.Sprint(i)); !errors.As(err, new(*foreign.UnansweredError)) {
+				t.Fatal(err)
+			}
+			<-time.After(time.Minute)
+		}
+		if n := v.asked.Load(); n != 256 || len(v.calls.Problems()) != 256 {
+			t.Errorf("called %d times, %d problems", n, len(v.calls.Problems()))
+		}
+		other := foreign.Call{Kind: problem.Function, Name: "Critical", Object: "pod"}
+		if got, err := foreign.Quick(v.calls, other, nil, func() (int, error) { return 1, nil }); got != 1 || err != nil {
+			t.Errorf("another function: %d, %v", got, err)
+		}
+		close(v.hung)
+		synctest.Wait()
+		for i := range 1000 {
+			pod := fmt.Sprint("again ", i)
+			if got, err := v.ask(pod); got != pod+" may go" || err != nil {
+				t.Errorf("%q, %v", got, err)
+			}
+		}
+		if n := v.asked.Load(); n != 256+1000 {
+			t.Errorf("called %d times", n)
 		}
 	})
 }

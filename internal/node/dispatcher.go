@@ -12,8 +12,8 @@ type Dispatcher struct {
 	Workers *podworkers.Workers
 	// Complete completes the first update of a pod with what is remembered of it.
 	Complete func(podworkers.UpdateOptions) []podworkers.UpdateOptions
-	// Handed reports whether the pod was handed over before.
-	Handed func(uid types.UID) bool
+	// Delivered reports whether the pod was handed over before.
+	Delivered func(uid types.UID) bool
 }
 
 // Dispatch hands over one piece of work.
@@ -23,7 +23,7 @@ func (d Dispatcher) Dispatch(w syncloop.Work) {
 		syncloop.WorkCreate: podworkers.Create, syncloop.WorkKill: podworkers.Kill,
 	}
 	update := podworkers.UpdateOptions{Type: kinds[w.Kind], Pod: w.Pod, MirrorPod: w.MirrorPod, StartTime: w.StartTime}
-	if w.Kind == syncloop.WorkCreate && !d.Handed(w.Pod.UID) && d.Workers.IsPodTerminationRequested(w.Pod.UID) {
+	if w.Kind == syncloop.WorkCreate && !d.Delivered(w.Pod.UID) && d.Workers.IsPodTerminationRequested(w.Pod.UID) {
 		update.Type = podworkers.Update // told to stop while it was held back; a Create would ask for another life (IN8)
 	}
 	for _, options := range d.Complete(update) {

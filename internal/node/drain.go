@@ -20,8 +20,8 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// drainRetryMin and drainRetryMax bound the pauses between a drain's attempts to ask a runtime that
-// does not answer.
+// drainRetryMin and drainRetryMax bound the pauses between attempts to ask a runtime that does not
+// answer.
 const (
 	drainRetryMin = 100 * time.Millisecond
 	drainRetryMax = 5 * time.Second
@@ -88,7 +88,7 @@ func (d Drain) Run(ctx context.Context) error {
 	for _, p := range known {
 		remains[p.UID] = &runtime.Pod{UID: p.UID, Namespace: p.Namespace, Name: p.Name}
 	}
-	listed, err := d.list(ctx)
+	listed, err := list(ctx, d.Runtime, d.Clock)
 	if err != nil {
 		problems = append(problems, fmt.Errorf("look for pods that still run: %w", err))
 	}
@@ -122,13 +122,13 @@ var errNotAllowed = errors.New("it is not allowed")
 
 // list asks what the runtime has until the runtime answers or ctx ends: a runtime that is down may
 // still run pods that were never seen.
-func (d Drain) list(ctx context.Context) ([]*runtime.Pod, error) {
+func list(ctx context.Context, from PodLister, c clock.Clock) ([]*runtime.Pod, error) {
 	for pause := drainRetryMin; ; pause = backoff.Next(drainRetryMin, drainRetryMax, pause) {
-		listed, err := d.Runtime.ListPods(ctx)
+		listed, err := from.ListPods(ctx)
 		if err == nil || ctx.Err() != nil {
 			return listed, err
 		}
-		if timing.Sleep(ctx, d.Clock, pause) != nil {
+		if timing.Sleep(ctx, c, pause) != nil {
 			return nil, err
 		}
 	}

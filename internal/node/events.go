@@ -1,8 +1,11 @@
 package node
 
 import (
+	"cmp"
 	"fmt"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -23,20 +26,31 @@ const (
 	eventPromptly = 10 * time.Millisecond
 	eventWaits    = 10
 	eventPeriod   = 10 * time.Second
-	// eventsKept is how many events of one object wait for the recorder.
-	eventsKept = 64
+	// eventsKept is how many events of one object wait for the recorder, allEventsKept how many of all.
+	eventsKept    = 64
+	allEventsKept = 4096
+	// eventCalls is how many calls of the recorder are under way at once, eventObjectsNamed how many of their
+	// objects a problem names.
+	eventCalls        = 64
+	eventObjectsNamed = 5
 )
 
 // Events hands events to the user's recorder, which may panic or not return: neither harms the
-// caller, and events of other objects go on (IN6). Events of one object keep their order; those
-// more than 64 behind are dropped.
+// caller, and events of other objects go on while fewer than 64 objects' calls hang (IN6). Events of one
+// object keep their order; those more than 64 behind, or 4,096 of all objects, are dropped.
 type Events struct {
 	Recorder podinfo.EventRecorder
 	Clock    clock.Clock
 	Logger   logr.Logger
 
-	mu     sync.Mutex
-	queues map[types.UID]*eventQueue
+	mu sync.Mutex
+	// queues holds the objects of which the recorder has not taken everything, line those of them whose
+	// first call has not begun, in order. waiting counts the events in all queues, calls the goroutines.
+	queues         map[types.UID]*eventQueue
+	line           []*eventQueue
+	waiting, calls int
+	// dropped counts the events dropped since the recorder had last taken everything.
+	dropped int
 	// vain counts the waits in vain since vainSince.
 	vain      int
 	vainSince time.Time
@@ -46,9 +60,10 @@ type Events struct {
 
 // eventQueue holds what the recorder has not yet taken of one object.
 type eventQueue struct {
-	since   time.Time // of the call in progress
+	uid     types.UID
+	since   time.Time // of the call in progress; zero: none
 	waiting []func()
-	dropped int
+	done    chan struct{} // closed once it is empty
 }
 
 // Eventf implements [podinfo.EventRecorder].
@@ -73,29 +88,54 @@ func (e *Events) Eventf(object apiruntime.Object, kind, reason, format string, a
 func (e *Events) enqueue(uid types.UID, send func()) (done chan struct{}, patient bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if q := e.queues[uid]; q != nil {
-		if len(q.waiting) < eventsKept {
-			q.waiting = append(q.waiting, send)
-		} else {
-			q.dropped++
-		}
+	q, behind := e.queues[uid]
+	if e.waiting >= allEventsKept || behind && len(q.waiting) >= eventsKept {
+		e.dropped++
 		return nil, false
 	}
-	now := e.Clock.Now()
-	patient = e.vain < eventWaits || now.Sub(e.vainSince) >= eventPeriod
+	e.waiting++
+	if behind {
+		q.waiting = append(q.waiting, send)
+		return nil, false
+	}
 	if e.queues == nil {
 		e.queues = map[types.UID]*eventQueue{}
 	}
-	q := &eventQueue{since: now}
-	e.queues[uid], done = q, make(chan struct{})
-	go func() {
-		e.call(send)
-		for next := e.next(uid, q); next != nil; next = e.next(uid, q) {
-			e.call(next)
+	q = &eventQueue{uid: uid, waiting: []func(){send}, done: make(chan struct{})}
+	e.queues[uid] = q
+	if e.calls >= eventCalls {
+		e.line = append(e.line, q)
+		return nil, false
+	}
+	e.calls++
+	q.since = e.Clock.Now()
+	go e.serve(q)
+	return q.done, e.vain < eventWaits || q.since.Sub(e.vainSince) >= eventPeriod
+}
+
+// serve sends the events of one object, then those of the objects in line.
+func (e *Events) serve(q *eventQueue) {
+	for q != nil {
+		for send := e.next(q); send != nil; send = e.next(q) {
+			e.call(send)
 		}
-		close(done)
-	}()
-	return done, patient
+		close(q.done)
+		q = e.inLine()
+	}
+}
+
+// inLine returns the object that is first in line, nil if there is none: then the goroutine ends.
+func (e *Events) inLine() *eventQueue {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.line) == 0 {
+		e.calls--
+		return nil
+	}
+	q := e.line[0]
+	e.line[0] = nil
+	e.line = e.line[1:]
+	return q
 }
 
 // waitedInVain records that the recorder did not return.
@@ -120,7 +160,12 @@ func (e *Events) Leave() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for uid, q := range e.queues {
-		e.Logger.Error(errDeaf, "The engine ends without the event recorder, and its goroutine is lost", "uid", uid, "waiting", len(q.waiting))
+		if !q.since.IsZero() {
+			e.Logger.Error(errDeaf, "The engine ends without the event recorder, and its goroutine is lost", "uid", uid, "waiting", len(q.waiting))
+		}
+	}
+	if len(e.line) > 0 || e.dropped > 0 {
+		e.Logger.Info("The event recorder has not taken everything", "objects", len(e.line), "dropped", e.dropped)
 	}
 }
 
@@ -138,22 +183,27 @@ func (e *Events) taken() <-chan struct{} {
 }
 
 // next returns the next event of an object, nil after the last.
-func (e *Events) next(uid types.UID, q *eventQueue) (send func()) {
+func (e *Events) next(q *eventQueue) (send func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if len(q.waiting) == 0 {
-		delete(e.queues, uid)
-		if len(e.queues) == 0 && e.idle != nil {
-			close(e.idle)
-			e.idle = nil
-		}
-		if q.dropped > 0 {
-			e.Logger.Info("Events were dropped, because the recorder was too slow", "uid", uid, "count", q.dropped)
-		}
+	if len(q.waiting) > 0 {
+		send, q.waiting, q.since = q.waiting[0], q.waiting[1:], e.Clock.Now()
+		e.waiting--
+		return send
+	}
+	delete(e.queues, q.uid)
+	if len(e.queues) > 0 {
 		return nil
 	}
-	send, q.waiting, q.since = q.waiting[0], q.waiting[1:], e.Clock.Now()
-	return send
+	if e.idle != nil {
+		close(e.idle)
+		e.idle = nil
+	}
+	if e.dropped > 0 {
+		e.Logger.Info("Events were dropped, because the recorder was too slow", "count", e.dropped)
+		e.dropped = 0
+	}
+	return nil
 }
 
 // call calls the recorder; a panic is logged.
@@ -166,21 +216,32 @@ func (e *Events) call(send func()) {
 	send()
 }
 
-// Problems returns a problem for each object of which the recorder has not taken an event for 10 s.
+// Problems returns a problem if the recorder has not taken an event for 10 s: one, of however many objects.
 func (e *Events) Problems() []problem.Problem {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	var out []problem.Problem
-	for uid, q := range e.queues {
-		if e.Clock.Since(q.since) >= problem.FunctionLimit {
-			out = append(out, problem.Problem{
-				Kind: problem.Function, Severity: problem.Listed, Name: "Observe.Events", UID: uid, Since: q.since,
-				Waits:  fmt.Sprintf("the event recorder to take an event of %s", uid),
-				Advice: "look at what the recorder waits for; events of this object queue up, and the oldest 64 are kept",
-			})
+	var late []*eventQueue
+	for _, q := range e.queues {
+		if !q.since.IsZero() && e.Clock.Since(q.since) >= problem.FunctionLimit {
+			late = append(late, q)
 		}
 	}
-	return out
+	if len(late) == 0 {
+		return nil
+	}
+	slices.SortFunc(late, func(a, b *eventQueue) int { return cmp.Or(a.since.Compare(b.since), cmp.Compare(a.uid, b.uid)) })
+	var names []string
+	for _, q := range late[:min(len(late), eventObjectsNamed)] {
+		names = append(names, string(q.uid))
+	}
+	if more := len(late) - len(names); more > 0 {
+		names = append(names, fmt.Sprintf("and %d more", more))
+	}
+	return []problem.Problem{{
+		Kind: problem.Function, Severity: problem.Listed, Name: "Observe.Events", UID: late[0].uid, Since: late[0].since,
+		Waits:  "the event recorder to take an event of " + strings.Join(names, ", "),
+		Advice: fmt.Sprintf("look at what the recorder waits for; %d events queue up, and %d were dropped", e.waiting, e.dropped),
+	}}
 }
 
 // objectUID is the UID of an event's object.

@@ -3,6 +3,7 @@ package node
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,7 +55,7 @@ func TestHungRecorderDelaysNoOtherObject(t *testing.T) {
 			t.Errorf("a crowd cost %v", took)
 		}
 		go func() { <-time.After(time.Minute); close(hung) }()
-		for range 1001 {
+		for range 50 + 1 + 1000 {
 			<-got
 		}
 	})
@@ -91,5 +92,45 @@ func TestEndWaitsForTheRecorder(t *testing.T) {
 			t.Errorf("after %v: %q", time.Since(began), lines.String())
 		}
 		close(hung)
+	})
+}
+
+// TestDeafRecorderIsBounded: IN6. A recorder that takes nothing costs 64 goroutines and one problem, however many objects
+// there are; of the events, the first 4,096 wait.
+func TestDeafRecorderIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var lines strings.Builder
+		hung := make(chan struct{})
+		var calls, taken atomic.Int32
+		e := &Events{
+			Clock:  clock.RealClock{},
+			Logger: funcr.New(func(_, args string) { lines.WriteString(args + "\n") }, funcr.Options{}),
+			Recorder: recorderFunc(func(types.UID, string) {
+				calls.Add(1)
+				<-hung
+				taken.Add(1)
+			}),
+		}
+		began := time.Now()
+		for i := range 10_000 {
+			eventOf(e, fmt.Sprintf("%05d", i))
+			<-time.After(time.Second)
+		}
+		if n := calls.Load(); n != 64 {
+			t.Errorf("%d calls hang", n)
+		}
+		got := e.Problems()
+		if len(got) != 1 || !got[0].Since.Equal(began) || got[0].Waits != "the event recorder to take an event of 00000, 00001, 00002, 00003, 00004, and 59 more" ||
+			!strings.HasSuffix(got[0].Advice, "4096 events queue up, and 5840 were dropped") {
+			t.Errorf("%+v", got)
+		}
+		close(hung)
+		synctest.Wait()
+		if n := taken.Load(); n != 64+4096 || e.Problems() != nil || len(e.queues)+len(e.line)+e.waiting+e.calls != 0 {
+			t.Errorf("%d events taken, %d queues and %d calls are left", n, len(e.queues), e.calls)
+		}
+		if got := lines.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, `"count"=5840`) {
+			t.Errorf("log %q", got)
+		}
 	})
 }

@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 
+	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/cleanup/eviction"
+	"github.com/podwright/podwright/cleanup/imagegc"
 	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/internal/problem"
 	"github.com/podwright/podwright/podworkers"
@@ -59,6 +62,9 @@ func (e *Evictions) WatchPods(o eviction.Options) (err error) {
 func (e *Evictions) Watch(o eviction.Options, stats eviction.Stats, machine eviction.LinuxStatsOptions) (err error) {
 	if stats == nil {
 		machine.PodDirs, machine.PodLayers = e.Disk.PodFolders, e.containerUsage
+		if machine.ImageFs != nil {
+			machine.ImageFs = named(machine.ImageFs, o.Logger)
+		}
 		if e.Cgroups != nil {
 			machine.PodCgroup = func(pod *v1.Pod) (string, error) {
 				return e.Cgroups.Parent(pods.PodCgroup{UID: pod.UID, Class: podinfo.QoS(pod)})
@@ -75,6 +81,20 @@ func (e *Evictions) Watch(o eviction.Options, stats eviction.Stats, machine evic
 	return err
 }
 
+// named turns an answer that the runtime names no file system for its images into "", so that imagefs
+// is not watched, and says so once.
+func named(dir func(ctx context.Context) (string, error), logger logr.Logger) func(ctx context.Context) (string, error) {
+	var once sync.Once
+	return func(ctx context.Context) (string, error) {
+		path, err := dir(ctx)
+		if errors.Is(err, imagegc.ErrNoImageFs) {
+			once.Do(func() { logger.Info("The file system of the images is not watched", "reason", err.Error()) })
+			return "", nil
+		}
+		return path, err
+	}
+}
+
 // Run watches the node until ctx ends.
 func (e *Evictions) Run(ctx context.Context) error {
 	if e.manager == nil {
@@ -84,7 +104,7 @@ func (e *Evictions) Run(ctx context.Context) error {
 	return e.manager.Run(ctx)
 }
 
-// Problems returns the signals of the embedding program that cannot be read.
+// Problems returns the signals that limits need and that cannot be read.
 func (e *Evictions) Problems() []problem.Problem {
 	if e.manager == nil {
 		return nil
@@ -223,7 +243,8 @@ func (e *Evictions) storage(ctx context.Context, pod *v1.Pod) (eviction.Storage,
 	return out, errors.Join(problems...)
 }
 
-// reclaim frees disk space without stopping a pod.
+// reclaim frees disk space without stopping a pod. Images go too if only nodefs is low and they have a
+// file system of their own: the manager does not say which disk it is about.
 func (e *Evictions) reclaim(ctx context.Context) error {
 	err := e.Dead.Reclaim(ctx)
 	if err != nil {

@@ -3,12 +3,14 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/go-logr/logr/funcr"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
@@ -249,5 +251,25 @@ func TestThisMachineIsReadIfNothingElseIs(t *testing.T) {
 	err := e.Watch(eviction.Options{Policy: eviction.Policy{MaxPodGrace: -1}}, nil, eviction.LinuxStatsOptions{})
 	if err == nil || !strings.HasPrefix(err.Error(), "eviction: ") {
 		t.Errorf("a bad policy: %v", err)
+	}
+}
+
+// TestImagesWithoutAFileSystemAreNotWatched (section 16): a runtime that names none is no failure, and is reported
+// once; one that does not answer is one.
+func TestImagesWithoutAFileSystemAreNotWatched(t *testing.T) {
+	var lines []string
+	answer := errors.New("no answer")
+	dir := named(func(context.Context) (string, error) { return "", answer }, funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{}))
+	if _, err := dir(t.Context()); err == nil {
+		t.Error("a runtime without an answer is no failure")
+	}
+	answer = fmt.Errorf("%w; set ImageGC.Dir", imagegc.ErrNoImageFs)
+	for range 2 {
+		if path, err := dir(t.Context()); path != "" || err != nil {
+			t.Errorf("%q, %v", path, err)
+		}
+	}
+	if len(lines) != 1 || !strings.Contains(lines[0], "set ImageGC.Dir") {
+		t.Errorf("log %q", lines)
 	}
 }

@@ -23,7 +23,7 @@ type Images struct {
 	Fs imagegc.ImageFs
 	// Path is any path on the file system of the images. Empty: Fs is asked.
 	Path string
-	// Pods returns the desired pods.
+	// Pods returns the desired pods and those that have not stopped yet.
 	Pods func() []*v1.Pod
 	// Remembered returns the pods that sources may want and have not named; nil: none.
 	Remembered func() []*v1.Pod
@@ -115,8 +115,8 @@ func (i *Images) Disk(ctx context.Context) (imagegc.Disk, error) {
 	return imagegc.DiskAt(dir)
 }
 
-// Desired names the images of the desired pods, started or not (IG11), and of those that a source
-// may want but has not named (IN11).
+// Desired names the images of the desired pods, started or not (IG11), of those that have not stopped
+// yet (IG2), and of those that a source may want but has not named (IN11).
 func (i *Images) Desired() []string {
 	var names []string
 	for _, pod := range i.Pods() {

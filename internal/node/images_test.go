@@ -9,6 +9,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cleanup"
@@ -78,6 +79,22 @@ func TestDesiredImages(t *testing.T) {
 	}}
 	if got := images.Desired(); !slices.Equal(got, []string{"app", "web"}) {
 		t.Errorf("desired %v", got)
+	}
+}
+
+// TestMountedImageOfAStoppingPod: IG2: an image that a pod has mounted as a volume is in use until the pod has stopped, also
+// if no source wants the pod any more, or if it had to stop before the agent was restarted.
+func TestMountedImageOfAStoppingPod(t *testing.T) {
+	mounts := func(uid types.UID) *v1.Pod {
+		pod := newPod(uid)
+		pod.Spec.Volumes = []v1.Volume{{VolumeSource: v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: string(uid)}}}}
+		return pod
+	}
+	r, _ := residents(mounts("wanted"))
+	r.Stopping = func() map[types.UID]*v1.Pod { return map[types.UID]*v1.Pod{"stops": mounts("stops")} }
+	r.Ending = func() []*v1.Pod { return []*v1.Pod{mounts("stopped-before")} }
+	if got, want := (&Images{Pods: r.Everywhere}).Desired(), []string{"wanted", "stops", "stopped-before"}; !slices.Equal(got, want) {
+		t.Errorf("in use are %v, want %v", got, want)
 	}
 }
 

@@ -40,7 +40,6 @@ func (m Matching) Handlers() []admission.Handler {
 		able{admission.Able(admission.Abilities{
 			StrictGroups: m.Health.StrictGroups, AppArmor: machine.AppArmor, HTTP2: m.HTTP2, GRPCTLS: m.GRPCTLS,
 		}), m.Health},
-		admission.Scarce(m.Self.Allocatable),
 		admission.HandlerFunc(m.warn),
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/podwright/podwright/cleanup/eviction"
 	"github.com/podwright/podwright/internal/podinfo"
@@ -72,19 +71,19 @@ func (o *outcast) due(now time.Time, period time.Duration) time.Time {
 func inOrder(list []outcast) {
 	slices.SortFunc(list, func(a, b outcast) int {
 		return cmp.Or(
-			cmp.Compare(ptr.Deref(b.pod.Spec.Priority, 0), ptr.Deref(a.pod.Spec.Priority, 0)),
+			cmp.Compare(podinfo.ClaimedPriority(b.pod), podinfo.ClaimedPriority(a.pod)),
 			a.since.Compare(b.since), cmp.Compare(a.pod.UID, b.pod.UID),
 		)
 	})
 }
 
-// choose returns the outcasts for which there is room, each together with those chosen before it.
-func choose(list []outcast, beside []*v1.Pod, fits func(pod *v1.Pod, beside []*v1.Pod) bool) []outcast {
+// choose returns the outcasts for which there is room, beside those chosen before.
+func choose(list []outcast, fits func(pod *v1.Pod) bool) []outcast {
 	inOrder(list)
 	var out []outcast
 	for _, o := range list {
-		if fits(o.pod, beside) {
-			out, beside = append(out, o), append(beside, o.pod)
+		if fits(o.pod) {
+			out = append(out, o)
 		}
 	}
 	return out

@@ -94,23 +94,30 @@ func TestOutcastWaitsForAPeriodAtMost(t *testing.T) {
 	}
 }
 
-// TestRoomGoesToTheFirstThatFits: the highest priority first, then the longest wait; each is
-// judged beside those before it.
+// TestRoomGoesToTheFirstThatFits: the highest priority first, that of a class included, then the
+// longest wait.
 func TestRoomGoesToTheFirstThatFits(t *testing.T) {
 	wait := func(uid types.UID, priority int32, since int64) outcast {
 		pod := newStatic(uid)
 		pod.Spec.Priority = &priority
 		return outcast{pod: pod, since: time.Unix(since, 0)}
 	}
-	list := []outcast{wait("young", 0, 9), wait("old", 0, 1), wait("low", -1, 0), wait("high", 5, 9), wait("odd", 9, 0)}
-	chosen := choose(list, []*v1.Pod{newPod("placed")}, func(pod *v1.Pod, beside []*v1.Pod) bool {
-		return pod.UID != "odd" && len(beside) < 3
+	class := outcast{pod: newStatic("class"), since: time.Unix(9, 0)}
+	class.pod.Spec.PriorityClassName = "system-node-critical"
+	list := []outcast{class, wait("young", 0, 9), wait("old", 0, 1), wait("low", -1, 0), wait("high", 5, 9), wait("odd", 9, 0)}
+	room := 3
+	chosen := choose(list, func(pod *v1.Pod) bool {
+		if pod.UID == "odd" || room == 0 {
+			return false
+		}
+		room--
+		return true
 	})
 	var got []string
 	for _, o := range chosen {
 		got = append(got, string(o.pod.UID))
 	}
-	if strings.Join(got, " ") != "high old" {
+	if strings.Join(got, " ") != "class high old" {
 		t.Errorf("chosen %v", got)
 	}
 }
@@ -127,11 +134,11 @@ func (r *returning) Admit(_ context.Context, pod *v1.Pod, _ iter.Seq[*v1.Pod]) (
 	r.add("judge " + string(pod.UID))
 	return true, nil
 }
-func (r *returning) Remembered(types.UID) bool        { return true }
-func (r *returning) Fits(*v1.Pod, []*v1.Pod) bool     { return true }
-func (r *returning) Relieved() error                  { return r.pressure }
-func (r *returning) Takes(*v1.Pod) error              { return r.pressure }
-func (r *returning) none(types.UID) iter.Seq[*v1.Pod] { return func(func(*v1.Pod) bool) {} }
+func (r *returning) Remembered(types.UID) bool            { return true }
+func (r *returning) Fitting([]*v1.Pod) func(*v1.Pod) bool { return func(*v1.Pod) bool { return true } }
+func (r *returning) Relieved() error                      { return r.pressure }
+func (r *returning) Takes(*v1.Pod) error                  { return r.pressure }
+func (r *returning) none(types.UID) iter.Seq[*v1.Pod]     { return func(func(*v1.Pod) bool) {} }
 
 func (r *returning) returns(res *Residents, clock *clocktesting.FakeClock) *Returns {
 	return NewReturns(ReturnOptions{

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -90,15 +91,26 @@ type Preemption struct {
 
 var _ syncloop.Rememberer = (*Preemption)(nil)
 
-// Room returns what pods may use together: a number of pods, unless 0, and resources, if they have to fit.
+// Room returns what pods may use together: a number of pods, unless 0, and resources. If those need
+// not fit, only those count that a node has only if it declares them.
 func (s *Self) Room(maxPods int, fit bool) func() preemption.Node {
 	return func() preemption.Node {
-		n := preemption.Node{MaxPods: maxPods}
-		if fit {
-			n.Allocatable = s.Allocatable()
+		n := preemption.Node{MaxPods: maxPods, Allocatable: s.Allocatable()}
+		if !fit {
+			n.Allocatable = maps.Clone(n.Allocatable)
+			maps.DeleteFunc(n.Allocatable, func(name v1.ResourceName, _ resource.Quantity) bool { return !podinfo.Scarce(name) })
 		}
 		return n
 	}
+}
+
+// RoomHandlers refuse pods for which there is no [Self.Room].
+func (s *Self) RoomHandlers(maxPods int, fit bool) []admission.Handler {
+	resources := admission.Scarce
+	if fit {
+		resources = admission.Resources
+	}
+	return []admission.Handler{admission.PodCount(maxPods), resources(s.Allocatable)}
 }
 
 // NewPreemption returns an admission that makes room for critical pods.
@@ -207,7 +219,7 @@ func (p *Preemption) ahead(pod *v1.Pod, critical bool) (ahead []preemption.Pod, 
 		if uid == pod.UID || !now.Before(w.until) || own != nil && own.order < w.order {
 			continue
 		}
-		if critical && ptr.Deref(w.pod.Spec.Priority, 0) < ptr.Deref(pod.Spec.Priority, 0) {
+		if critical && podinfo.ClaimedPriority(w.pod) < podinfo.ClaimedPriority(pod) {
 			continue
 		}
 		ahead = append(ahead, preemption.Pod{Pod: w.pod, Class: podinfo.QoS(w.pod), Critical: true})
@@ -228,19 +240,27 @@ func (p *Preemption) fits(pod *v1.Pod, all, kept []preemption.Pod) (bool, error)
 	return !v.Admitted(), err
 }
 
-// Fits reports whether a pod would get room beside others, by preempting some of them if it is
-// critical. It may be called from anywhere.
-func (p *Preemption) Fits(pod *v1.Pod, beside []*v1.Pod) bool {
-	places := make([]preemption.Pod, len(beside))
-	for i, other := range beside {
-		places[i] = preemption.Pod{Pod: other, Class: podinfo.QoS(other), Critical: p.options.Critical(other)}
+// Fitting returns a function that reports whether a pod would get room beside these pods and those
+// that it said so of before, by preempting some of them if the pod is critical. Fitting may be called
+// from anywhere.
+func (p *Preemption) Fitting(beside []*v1.Pod) func(pod *v1.Pod) bool {
+	beside = slices.Clone(beside)
+	var places []preemption.Pod // of beside, as far as a critical pod needed them
+	return func(pod *v1.Pod) bool {
+		v, err := admission.Judge(p.options.Room, admission.Request{Pod: pod, Others: slices.Values(beside)})
+		fits := err == nil && v.Admitted()
+		if err == nil && !fits && p.options.Critical(pod) {
+			for _, other := range beside[len(places):] {
+				places = append(places, preemption.Pod{Pod: other, Class: podinfo.QoS(other), Critical: p.options.Critical(other)})
+			}
+			victims, err := preemption.Select(pod, places, p.options.Node())
+			fits = err == nil && len(victims) > 0 // without victims, making room does not help
+		}
+		if fits {
+			beside = append(beside, pod)
+		}
+		return fits
 	}
-	v, err := admission.Judge(p.options.Room, request(pod, places))
-	if err != nil || v.Admitted() || !p.options.Critical(pod) {
-		return err == nil && v.Admitted()
-	}
-	victims, err := preemption.Select(pod, places, p.options.Node())
-	return err == nil && len(victims) > 0 // without victims, making room does not help
 }
 
 // behind makes a pod wait for those ahead of it.

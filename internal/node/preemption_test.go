@@ -170,3 +170,24 @@ func TestPreemptedPodIsToldOnce(t *testing.T) {
 		t.Error("Remembered is not the gate's")
 	}
 }
+
+// TestFitting: a pod that would get room counts for the next one, and critical pods make some.
+// What only matters for them is found out only if such a pod has no room.
+func TestFitting(t *testing.T) {
+	c, asked := &cluster{}, 0
+	p := c.preemption(nil)
+	p.options.Room = []admission.Handler{admission.PodCount(2)}
+	critical := p.options.Critical
+	p.options.Critical = func(pod *v1.Pod) bool { asked++; return critical(pod) }
+	placed := []*v1.Pod{newPod("placed")}
+	fits := p.Fitting(placed)
+	if !fits(newPod("a")) || fits(newPod("b")) || asked != 1 {
+		t.Errorf("room for one: asked %d times", asked)
+	}
+	if !fits(withPriority("c", 1)) || asked != 4 || len(placed) != 1 {
+		t.Errorf("room made: asked %d times", asked)
+	}
+	if !fits(withPriority("d", 1)) || asked != 6 {
+		t.Errorf("asked %d times", asked)
+	}
+}

@@ -2,6 +2,7 @@ package node
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -57,6 +58,13 @@ func (r *Residents) All() map[types.UID]*v1.Pod {
 	return all
 }
 
+// Everywhere returns every pod that may use something of the node, such as an image: as it is desired, as its
+// worker has it while it is being stopped, and as it was when the previous agent ended. A pod may be
+// there more than once.
+func (r *Residents) Everywhere() []*v1.Pod {
+	return slices.Concat(r.Desired.Pods(), slices.Collect(maps.Values(r.Stopping())), r.Ending())
+}
+
 // Get returns the pod with this UID as it is desired, otherwise as it is being stopped, or nil.
 func (r *Residents) Get(uid types.UID) *v1.Pod {
 	if pod, desired := r.Desired.Get(uid); desired {
@@ -105,10 +113,12 @@ func (r *Residents) Unfinished() []*v1.Pod {
 			out = append(out, p)
 		}
 	}
-	slices.SortFunc(out, func(a, b *v1.Pod) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
-	})
+	slices.SortFunc(out, byName)
 	return out
+}
+
+func byName(a, b *v1.Pod) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 }
 
 // Leaving returns the pods that are being stopped and still hold something. It includes pods that

@@ -36,8 +36,9 @@ var errLastLife = errors.New("its last life is not over")
 type Judge interface {
 	syncloop.Admission
 	syncloop.Rememberer
-	// Fits reports whether a pod would get room beside others, by making some if necessary.
-	Fits(pod *v1.Pod, beside []*v1.Pod) bool
+	// Fitting returns a function that reports whether a pod would get room beside these and those that
+	// it said so of before, by making some if necessary.
+	Fitting(beside []*v1.Pod) func(pod *v1.Pod) bool
 }
 
 // Pressure says whether the node is short of something; [Evictions] does.
@@ -180,7 +181,7 @@ func (r *Returns) look(now time.Time) time.Duration {
 	}
 	list, next := r.sort(now)
 	if len(list) > 0 {
-		chosen := choose(list, r.beside(), r.options.Judge.Fits)
+		chosen := choose(list, r.options.Judge.Fitting(r.beside()))
 		r.mu.Lock()
 		for _, o := range list {
 			w := r.waiting[o.pod.UID]

@@ -24,11 +24,16 @@ import (
 // ErrShuttingDown says that the node is shutting down, or has shut down.
 var ErrShuttingDown = errors.New("the node is shutting down already")
 
-// flushTimeout is how long a shutdown waits for the sinks.
-const flushTimeout = 5 * time.Second
+const (
+	// flushTimeout is how long a shutdown waits for the sinks.
+	flushTimeout = 5 * time.Second
+	// removeTimeout is how long it then waits for the removal of containers, of all pods together.
+	removeTimeout = 10 * time.Second
+)
 
 // PodStopper stops pods and waits for their end; [podworkers.Workers] does.
 type PodStopper interface {
+	UpdatePod(update podworkers.UpdateOptions) podworkers.Outcome
 	KillPod(ctx context.Context, pod *v1.Pod, kill podworkers.KillOptions) (podworkers.KillOutcome, error)
 	WaitFinished(ctx context.Context, uid types.UID) error
 }
@@ -47,10 +52,13 @@ type Shutdown struct {
 	File      string
 	Residents *Residents
 	Stopper   PodStopper
-	Statuses  FinalStatuses
+	// Runtime lists the pods that run, and Start knows those that have no worker yet.
+	Runtime  PodLister
+	Start    Start
+	Statuses FinalStatuses
 	// Acknowledged reports whether every sink has the newest status of a pod.
 	Acknowledged func(uid types.UID) bool
-	// RemovePod removes the containers of a pod from the runtime.
+	// RemovePod removes the containers of a pod from the runtime. It is called for several pods at once.
 	RemovePod func(ctx context.Context, uid types.UID) error
 	// Changed is called when a shutdown has begun, or was cancelled.
 	Changed func()
@@ -80,8 +88,8 @@ func (s *Shutdown) Err() error {
 }
 
 // Run stops the pods group by group. It returns [ErrShuttingDown] for a second call, ErrStopped if
-// the engine's run ends, or the cause of ctx, whose end cancels the shutdown; a pod's trouble is
-// only in the report.
+// the engine's run ends, the cause of ctx, or why it is not known which pods run. Each of the last
+// three cancels the shutdown. A pod's trouble is only in the report.
 func (s *Shutdown) Run(ctx context.Context, plan shutdown.Plan) (shutdown.Report, error) {
 	select {
 	case <-s.Stopped:
@@ -99,25 +107,26 @@ func (s *Shutdown) Run(ctx context.Context, plan shutdown.Plan) (shutdown.Report
 		case <-ctx.Done():
 		}
 	})
-	return s.run(ctx, plan)
+	return s.run(ctx, plan, cancel)
 }
 
-func (s *Shutdown) run(ctx context.Context, plan shutdown.Plan) (shutdown.Report, error) {
+func (s *Shutdown) run(ctx context.Context, plan shutdown.Plan, end context.CancelCauseFunc) (shutdown.Report, error) {
 	if !s.begin() {
 		return shutdown.Report{}, ErrShuttingDown
 	}
 	report := shutdown.Report{Began: s.Clock.Now()}
 	s.note(report)
 	s.Logger.Info("The node shuts down", "groups", len(plan.Groups))
-	for _, batch := range plan.Batches(s.Residents.Unfinished()) {
-		report.Pods = append(report.Pods, s.stopBatch(ctx, batch)...)
-	}
-	if ctx.Err() == nil {
+	var err error
+	if report.Pods, err = s.stopping(plan, end).run(ctx); ctx.Err() == nil {
 		s.complete(ctx, &report)
 	}
 	if ctx.Err() != nil {
-		s.cancelled()
-		return report, context.Cause(ctx)
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		s.cancelled(err)
+		return report, err
 	}
 	report.Ended = s.Clock.Now()
 	s.note(report)
@@ -139,48 +148,12 @@ func (s *Shutdown) begin() bool {
 }
 
 // cancelled accepts new pods again.
-func (s *Shutdown) cancelled() {
+func (s *Shutdown) cancelled(why error) {
 	s.mu.Lock()
 	s.active = false
 	s.mu.Unlock()
 	s.Changed()
-	s.Logger.Info("The shutdown of the node was cancelled")
-}
-
-// stopBatch stops the pods of one group together and waits for them no longer than the group's
-// time.
-func (s *Shutdown) stopBatch(ctx context.Context, batch shutdown.Batch) []shutdown.PodReport {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	limit := s.Clock.AfterFunc(batch.Time, func() {
-		cancel(fmt.Errorf("the %v of its group are over", batch.Time))
-	})
-	defer limit.Stop()
-	results := make([]shutdown.PodReport, len(batch.Pods))
-	var wg sync.WaitGroup
-	for i, pod := range batch.Pods {
-		wg.Go(func() { results[i] = s.stopPod(ctx, batch.Group, pod) })
-	}
-	wg.Wait()
-	return results
-}
-
-// stopPod stops a pod and waits until what it held is released.
-func (s *Shutdown) stopPod(ctx context.Context, group shutdown.Group, pod *v1.Pod) shutdown.PodReport {
-	grace := group.Grace(pod)
-	r := shutdown.PodReport{UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name, Group: group.Priority, Grace: grace}
-	_, err := s.Stopper.KillPod(ctx, pod, podworkers.KillOptions{GracePeriodSeconds: &grace, StatusFunc: shutdown.Amend})
-	if err != nil {
-		r.Problem = err.Error()
-		return r
-	}
-	r.Stopped = true
-	if err := s.Stopper.WaitFinished(ctx, pod.UID); err != nil {
-		r.Problem = fmt.Sprintf("not everything it held is released: %v", err)
-		return r
-	}
-	r.Released = true
-	return r
+	s.Logger.Info("The shutdown of the node was cancelled", "reason", why.Error())
 }
 
 // complete waits for the sinks, fills in what became of each pod, and removes the containers of
@@ -189,6 +162,7 @@ func (s *Shutdown) complete(ctx context.Context, report *shutdown.Report) {
 	limited, cancel := timing.WithTimeout(ctx, s.Clock, flushTimeout)
 	defer cancel()
 	err := s.Statuses.Flush(limited)
+	var again []*shutdown.PodReport
 	for i := range report.Pods {
 		p := &report.Pods[i]
 		final, _ := s.Statuses.Get(p.UID)
@@ -198,11 +172,26 @@ func (s *Shutdown) complete(ctx context.Context, report *shutdown.Report) {
 			p.Problem = fmt.Sprintf("a sink has not taken the final status: %v", err)
 		}
 		if pod, ok := s.Residents.Desired.Get(p.UID); ok && p.Released && podinfo.Static(pod) && shutdown.Ended(&final) {
+			again = append(again, p)
+		}
+	}
+	s.remove(ctx, again)
+}
+
+// remove removes the containers of pods, all at once: the power may fail soon, and a runtime that hangs
+// must not hold the shutdown.
+func (s *Shutdown) remove(ctx context.Context, pods []*shutdown.PodReport) {
+	ctx, cancel := timing.WithTimeout(ctx, s.Clock, removeTimeout)
+	defer cancel()
+	var wg sync.WaitGroup
+	for _, p := range pods {
+		wg.Go(func() {
 			if err := s.RemovePod(ctx, p.UID); err != nil {
 				p.Problem = fmt.Sprintf("its containers could not be removed: %v", err)
 			}
-		}
+		})
 	}
+	wg.Wait()
 }
 
 // note records when the shutdown began and ended; what became of pods is in their records.

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -81,10 +82,15 @@ func newShutdown(t *testing.T, list ...*v1.Pod) (*Shutdown, *stopper) {
 		s.statuses[p.UID] = inPhase(v1.PodRunning)
 	}
 	return &Shutdown{
-		File: filepath.Join(t.TempDir(), "state", "shutdown.json"), Residents: r, Stopper: s, Statuses: s,
+		File: filepath.Join(t.TempDir(), "state", "shutdown.json"), Residents: r, Stopper: s, Statuses: s, Runtime: &runtimeList{}, Start: over(),
 		Acknowledged: func(uid types.UID) bool { return uid == "acked" },
-		RemovePod:    func(_ context.Context, uid types.UID) error { s.removed = append(s.removed, uid); return nil },
-		Changed:      func() { s.changes++ }, Clock: clock.RealClock{},
+		RemovePod: func(_ context.Context, uid types.UID) error {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.removed = append(s.removed, uid)
+			return nil
+		},
+		Changed: func() { s.changes++ }, Clock: clock.RealClock{},
 	}, s
 }
 
@@ -206,6 +212,28 @@ func TestShutdownRemovesStaticPodsThatItEnded(t *testing.T) {
 		}
 		if !slices.Equal(workers.removed, []types.UID{"static"}) {
 			t.Errorf("removed %v", workers.removed)
+		}
+	})
+}
+
+// TestShutdownEndsWhileRemovalsHang: a runtime that hangs costs a shutdown 10 s, however many pods there are.
+func TestShutdownEndsWhileRemovalsHang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var list []*v1.Pod
+		for i := range 20 {
+			list = append(list, newStatic(types.UID(fmt.Sprint(i))))
+		}
+		s, _ := newShutdown(t, list...)
+		s.RemovePod = func(ctx context.Context, _ types.UID) error { <-ctx.Done(); return ctx.Err() }
+		began := time.Now()
+		report, err := s.Run(t.Context(), shutdown.Plan{})
+		if took := time.Since(began); err != nil || took != 10*time.Second {
+			t.Errorf("took %v, %v", took, err)
+		}
+		for _, p := range report.Pods {
+			if !p.Released || !strings.Contains(p.Problem, "its containers could not be removed") {
+				t.Errorf("%+v", p)
+			}
 		}
 	})
 }

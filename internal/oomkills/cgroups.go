@@ -19,6 +19,8 @@ const (
 // hierarchy is where the kernel shows how many processes it has killed.
 type hierarchy struct {
 	top, file string
+	// most is how many folders a search reads.
+	most int
 }
 
 // examine finds the hierarchy below a folder such as /sys/fs/cgroup: that of version 1 if the
@@ -27,11 +29,11 @@ func examine(root string) hierarchy {
 	entries, _ := os.ReadDir(root)
 	for _, e := range entries {
 		if e.IsDir() && slices.Contains(strings.Split(e.Name(), ","), "memory") {
-			return hierarchy{filepath.Join(root, e.Name()), "memory.oom_control"}
+			return hierarchy{filepath.Join(root, e.Name()), "memory.oom_control", maxFolders}
 		}
 	}
 	if _, err := os.Stat(filepath.Join(root, "cgroup.controllers")); err == nil {
-		return hierarchy{root, "memory.events"}
+		return hierarchy{root, "memory.events", maxFolders}
 	}
 	return hierarchy{}
 }
@@ -66,20 +68,27 @@ func count(content []byte) (int64, bool) {
 	return 0, false
 }
 
-// errFound ends a search early.
-var errFound = errors.New("all were found")
+// errFound and errMany end a search early.
+var (
+	errFound = errors.New("all were found")
+	errMany  = errors.New("there are too many folders")
+)
 
 // find looks for the cgroups of containers: folders whose names end with a container's ID, as in
-// ID, cri-containerd-ID.scope or crio-ID. It returns their paths by ID.
-func (h hierarchy) find(ids map[string]bool) map[string]string {
-	found := map[string]string{}
+// ID, cri-containerd-ID.scope or crio-ID. It returns their paths by ID, and whether it has looked
+// everywhere. It does not look into the cgroup of any container, which may nest as many as it likes.
+func (h hierarchy) find(ids map[string]bool) (found map[string]string, complete bool) {
+	found = map[string]string{}
 	if h.top == "" || len(ids) == 0 {
-		return found
+		return found, true
 	}
 	folders := 0
 	var walk func(dir string, depth int) error
 	walk = func(dir string, depth int) error {
-		if folders++; folders > maxFolders || depth > maxDepth {
+		if folders++; folders > h.most {
+			return errMany
+		}
+		if depth > maxDepth {
 			return nil
 		}
 		entries, _ := os.ReadDir(dir) // a folder that has vanished meanwhile has nothing
@@ -87,11 +96,13 @@ func (h hierarchy) find(ids map[string]bool) map[string]string {
 			if !e.IsDir() {
 				continue
 			}
-			path := filepath.Join(dir, e.Name())
-			if id := idOf(e.Name()); ids[id] {
+			path, id := filepath.Join(dir, e.Name()), idOf(e.Name())
+			if ids[id] {
 				if found[id] = path; len(found) == len(ids) {
 					return errFound
 				}
+			}
+			if isID(id) {
 				continue
 			}
 			if err := walk(path, depth+1); err != nil {
@@ -100,9 +111,12 @@ func (h hierarchy) find(ids map[string]bool) map[string]string {
 		}
 		return nil
 	}
-	_ = walk(h.top, 0)
-	return found
+	err := walk(h.top, 0)
+	return found, !errors.Is(err, errMany)
 }
+
+// isID reports whether this is a container's ID, as runtimes make them.
+func isID(id string) bool { return len(id) >= minID && strings.Trim(id, "0123456789abcdef") == "" }
 
 // idOf returns the ID in the name of a container's cgroup. The cgroup of CRI-O's monitor is not the container's.
 func idOf(name string) string {

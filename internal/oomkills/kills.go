@@ -14,6 +14,7 @@ import (
 
 	"github.com/podwright/podwright/internal/instrument"
 	"github.com/podwright/podwright/internal/podinfo"
+	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -27,10 +28,13 @@ const (
 	minID = 32
 )
 
-// Options configures [New]. View, Pod, Stopping, Clock and Events are required; none of the functions may block.
+// Options configures [New]. View, Read, Pods, Pod, Stopping, Clock and Events are required; none of the functions may block.
 type Options struct {
 	// View shows a pod as it was last read.
 	View func(uid types.UID) (*runtime.PodStatus, error)
+	// Read is closed once the runtime has been read completely for the first time; Pods then names the pods that it had.
+	Read <-chan struct{}
+	Pods func() []types.UID
 	// Pod returns a pod, or nil if it is not known.
 	Pod func(uid types.UID) *v1.Pod
 	// Stopping reports whether the pod is being stopped.
@@ -48,16 +52,17 @@ type Options struct {
 // Kills knows what was killed. Create one with [New]; all methods are safe for concurrent use.
 type Kills struct {
 	options Options
-	// made is when the agent began: earlier kills are not reported.
-	made   time.Time
-	groups hierarchy
-	set    *instrument.Set
-	total  metric.Int64Observable
+	groups  hierarchy
+	set     *instrument.Set
+	total   metric.Int64Observable
 	// begun says that a container has started whose cgroup needs to be looked at.
 	begun chan struct{}
 
 	mu   sync.Mutex
 	pods map[types.UID]*pod
+	// complete says that the first complete reading was taken; unread are the pods that it could not show.
+	complete bool
+	unread   map[types.UID]bool
 	// machine is the machine's number of kills at the last look, killedAt when a look last saw it change.
 	machine  int64
 	killedAt time.Time
@@ -88,10 +93,10 @@ func New(options Options) (*Kills, error) {
 	}
 	set := instrument.New(options.Meter)
 	k := &Kills{
-		options: options, made: options.Clock.Now(), groups: examine(options.Root), set: set,
+		options: options, groups: examine(options.Root), set: set,
 		total: set.ReadCounter("container_oom_events_total", "Kills in containers for want of memory.",
 			instrument.By("namespace"), instrument.By("pod"), instrument.By("container")),
-		begun: make(chan struct{}, 1), pods: map[types.UID]*pod{},
+		begun: make(chan struct{}, 1), pods: map[types.UID]*pod{}, unread: map[types.UID]bool{},
 	}
 	return k, set.Err()
 }
@@ -107,6 +112,7 @@ func (k *Kills) Run(ctx context.Context) error {
 	} else {
 		defer withdraw()
 	}
+	read := k.options.Read
 	for {
 		var due <-chan time.Time
 		var timer clock.Timer
@@ -120,6 +126,9 @@ func (k *Kills) Run(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
+		case <-read:
+			k.takeFirst()
+			read = nil
 		case <-begun:
 		case <-due:
 			k.look()
@@ -135,6 +144,7 @@ func (k *Kills) Run(ctx context.Context) error {
 
 // Noticed takes what is new about a pod. It reads only the cache.
 func (k *Kills) Noticed(uid types.UID) {
+	k.takeFirst()
 	view, err := k.options.View(uid)
 	if err != nil || view == nil {
 		return
@@ -145,8 +155,38 @@ func (k *Kills) Noticed(uid types.UID) {
 	k.tell(events)
 }
 
+// takeFirst takes what the first complete reading of the runtime shows, once, as soon as there is one:
+// an earlier agent has reported the kills in it. What is seen later is new. Times do not tell, because
+// the clock may have been set since.
+func (k *Kills) takeFirst() {
+	if timing.Ended(k.options.Read) {
+		k.tell(k.updateAll())
+	}
+}
+
+// updateAll takes the pods of the first complete reading; the second time it does nothing.
+func (k *Kills) updateAll() (events []told) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.complete {
+		return nil
+	}
+	for _, uid := range k.options.Pods() {
+		view, err := k.options.View(uid)
+		if err != nil || view == nil {
+			k.unread[uid] = true
+			continue
+		}
+		events = append(events, k.update(uid, view)...)
+	}
+	k.complete = true
+	return events
+}
+
 // update takes the current state of a pod. The caller holds mu.
 func (k *Kills) update(uid types.UID, view *runtime.PodStatus) (events []told) {
+	old := !k.complete || k.unread[uid]
+	delete(k.unread, uid)
 	if len(view.Containers)+len(view.Sandboxes) == 0 {
 		delete(k.pods, uid)
 		return nil
@@ -162,7 +202,7 @@ func (k *Kills) update(uid types.UID, view *runtime.PodStatus) (events []told) {
 		if _, shown := p.sums[c.Name]; !shown {
 			p.sums[c.Name] = 0 // a series begins at 0, so that its first kill is an increase
 		}
-		events = append(events, k.updateLife(uid, p, c)...)
+		events = append(events, k.updateLife(uid, p, c, old)...)
 	}
 	for id := range p.lives {
 		if !there[id] {
@@ -172,11 +212,11 @@ func (k *Kills) update(uid types.UID, view *runtime.PodStatus) (events []told) {
 	return events
 }
 
-// updateLife takes one container of a pod.
-func (k *Kills) updateLife(uid types.UID, p *pod, c *runtime.ContainerStatus) []told {
+// updateLife takes one container of a pod. old: if it was not seen before, it is older than the agent.
+func (k *Kills) updateLife(uid types.UID, p *pod, c *runtime.ContainerStatus, old bool) []told {
 	l := p.lives[c.ID.ID]
 	if l == nil && (c.State == runtime.Running || c.State == runtime.Exited) {
-		l = &life{name: c.Name, based: !c.StartedAt.Before(k.made), ended: c.State == runtime.Exited && c.FinishedAt.Before(k.made)}
+		l = &life{name: c.Name, based: !old, ended: old && c.State == runtime.Exited}
 		p.lives[c.ID.ID] = l
 		if watched(c.ID.ID, l) && c.State == runtime.Running {
 			select {
@@ -266,18 +306,20 @@ func (k *Kills) paths(all bool) map[string]string {
 				paths[id] = l.path
 			default:
 				unknown[id] = true
-				l.searches++
 			}
 		}
 	}
 	k.mu.Unlock()
-	found := k.groups.find(unknown)
+	found, complete := k.groups.find(unknown)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, p := range k.pods {
 		for id, l := range p.lives {
-			if path := found[id]; path != "" {
+			switch path := found[id]; {
+			case path != "":
 				l.path, paths[id] = path, path
+			case unknown[id] && complete:
+				l.searches++
 			}
 		}
 	}

@@ -100,8 +100,8 @@ func TestFindsCgroups(t *testing.T) {
 			"kubepods.slice/kubepods-podx.slice/cri-containerd-" + idB + ".scope/nested": 9,
 		})
 		h := examine(root)
-		found := h.find(map[string]bool{idA: true, idB: true, strings.Repeat("c", 64): true})
-		if len(found) != 2 {
+		found, complete := h.find(map[string]bool{idA: true, idB: true, strings.Repeat("c", 64): true})
+		if len(found) != 2 || !complete {
 			t.Errorf("unified %t: found %v", unified, found)
 		}
 		a, okA := h.kills(found[idA])
@@ -113,8 +113,49 @@ func TestFindsCgroups(t *testing.T) {
 			t.Errorf("a cgroup that is gone: %d", n)
 		}
 	}
-	if h := examine(t.TempDir()); h.top != "" || len(h.find(map[string]bool{idA: true})) > 0 {
+	h := examine(t.TempDir())
+	if found, complete := h.find(map[string]bool{idA: true}); h.top != "" || len(found) > 0 || !complete {
 		t.Errorf("a machine without cgroups: %+v", h)
+	}
+}
+
+// 28.1: a container that nests cgroups hides no other one; a search that ends early because there are too many others is none.
+func TestCrowdOfCgroups(t *testing.T) {
+	const most = 100
+	root := t.TempDir()
+	groups(t, root, true, map[string]int{"kubepods/podz/" + idB: 3})
+	crowd := func(dir string) {
+		for i := range most {
+			if err := os.MkdirAll(filepath.Join(root, dir, fmt.Sprint(i)), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	crowd("kubepods/poda/" + idA)
+	h := examine(root)
+	h.most = most
+	if found, complete := h.find(map[string]bool{idB: true}); found[idB] == "" || !complete {
+		t.Errorf("a container beside one with a crowd is not found, complete %v", complete)
+	}
+	crowd("a.slice")
+	k, err := New(Options{Root: root, Clock: clock.RealClock{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &life{}
+	k.groups = h
+	k.pods["u"] = &pod{lives: map[string]*life{idB: l}}
+	for range maxSearches + 1 {
+		k.paths(true)
+	}
+	if !watched(idB, l) {
+		t.Errorf("given up: %+v", l)
+	}
+	if err := os.RemoveAll(filepath.Join(root, "a.slice")); err != nil {
+		t.Fatal(err)
+	}
+	if k.paths(true)[idB] == "" {
+		t.Error("not found once the crowd is gone")
 	}
 }
 
@@ -125,8 +166,11 @@ type rig struct {
 	root  string
 	meter *instrumenttest.Meter
 
+	// read is closed when the runtime has been read.
+	read     chan struct{}
 	mu       sync.Mutex
 	views    map[types.UID]*runtime.PodStatus
+	failed   map[types.UID]error
 	stopping bool
 	events   []string
 }
@@ -138,13 +182,30 @@ func (r *rig) Eventf(object apiruntime.Object, kind, reason, format string, args
 	r.events = append(r.events, fmt.Sprintf("%s/%s %s %s %s %s", ref.Namespace, ref.Name, ref.FieldPath, kind, reason, fmt.Sprintf(format, args...)))
 }
 
-// newRig makes a table that runs.
-func newRig(t *testing.T) *rig {
-	r := &rig{T: t, root: t.TempDir(), meter: &instrumenttest.Meter{}, views: map[types.UID]*runtime.PodStatus{}}
+// newRig makes a table that runs. The first complete reading of the runtime shows these containers of a pod.
+func newRig(t *testing.T, first ...*runtime.ContainerStatus) *rig {
+	r := newUnreadRig(t)
+	if len(first) > 0 {
+		r.show("u", first...)
+	}
+	close(r.read)
+	synctest.Wait()
+	return r
+}
+
+// newUnreadRig makes a table that runs, for a runtime that has not been read completely.
+func newUnreadRig(t *testing.T) *rig {
+	r := &rig{
+		T: t, root: t.TempDir(), meter: &instrumenttest.Meter{}, read: make(chan struct{}),
+		views: map[types.UID]*runtime.PodStatus{}, failed: map[types.UID]error{},
+	}
 	groups(t, r.root, true, nil)
 	var err error
 	r.Kills, err = New(Options{
-		View: func(uid types.UID) (*runtime.PodStatus, error) { return r.views[uid], nil },
+		View: func(uid types.UID) (*runtime.PodStatus, error) { return r.views[uid], r.failed[uid] },
+		Read: r.read, Pods: func() []types.UID {
+			return append(slices.Collect(maps.Keys(r.views)), slices.Collect(maps.Keys(r.failed))...)
+		},
 		Pod: func(types.UID) *v1.Pod {
 			return &v1.Pod{Spec: v1.PodSpec{InitContainers: []v1.Container{{Name: "side"}}}}
 		},
@@ -279,20 +340,63 @@ func TestScrapeReads(t *testing.T) {
 	})
 }
 
-// 28.3: the agent does not report what was killed before it was there.
+// 28.3: the agent does not report what its first complete reading of the runtime shows, whether it hears of the pod before or after
+// that, and whatever the clock says.
 func TestEarlierKillsAreNotTold(t *testing.T) {
+	for name, change := range map[string]time.Duration{"clock right": -time.Minute, "clock set forward since": 26 * 365 * 24 * time.Hour} {
+		for _, late := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, late %t", name, late), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					long, short := container(idA, runtime.Running), container(idB, runtime.Running)
+					long.StartedAt, short.StartedAt = long.StartedAt.Add(change), short.StartedAt.Add(change)
+					dead := ended(short, 137, oomKilled)
+					dead.FinishedAt = dead.StartedAt.Add(time.Second)
+					r := newUnreadRig(t)
+					groups(t, r.root, true, map[string]int{"k8s.io/" + idA: 4})
+					if late {
+						r.failed["u"] = errors.New("no answer")
+						close(r.read)
+						synctest.Wait()
+						delete(r.failed, "u")
+					}
+					r.show("u", long, dead)
+					if !late {
+						close(r.read)
+					}
+					after(time.Minute)
+					r.want(0)
+					groups(t, r.root, true, map[string]int{"k8s.io/" + idA: 5})
+					after(10 * time.Second)
+					r.want(1, "default/web spec.containers{app} Warning OOMKilled Out of memory: the kernel killed a process of container app")
+				})
+			})
+		}
+	}
+}
+
+// 28.2: a container that was seen running ends before the first complete reading, which is the first to show that.
+func TestEndSeenByTheFirstReading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		long := container(idA, runtime.Running)
-		dead := ended(container(idB, runtime.Running), 137, oomKilled)
-		after(time.Minute)
-		r := newRig(t)
-		groups(t, r.root, true, map[string]int{"k8s.io/" + idA: 4})
-		r.show("u", long, dead)
-		after(time.Minute)
-		r.want(0)
-		groups(t, r.root, true, map[string]int{"k8s.io/" + idA: 5})
-		after(10 * time.Second)
-		r.want(1, "default/web spec.containers{app} Warning OOMKilled Out of memory: the kernel killed a process of container app")
+		r := newUnreadRig(t)
+		a := container(idA, runtime.Running)
+		r.show("u", a)
+		r.views["u"] = &runtime.PodStatus{UID: "u", Namespace: "default", Name: "web", Containers: []*runtime.ContainerStatus{ended(a, 137, oomKilled)}}
+		close(r.read)
+		synctest.Wait()
+		r.want(1, "default/web spec.containers{app} Warning OOMKilled Out of memory: the kernel killed container app")
+	})
+}
+
+// 28.3: what comes after the first complete reading is reported, also if the clock was set back since the agent began.
+func TestLaterKillsAreToldWhateverTheClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, container(idB, runtime.Running))
+		a := container(idA, runtime.Running)
+		a.StartedAt = a.StartedAt.Add(-time.Hour)
+		dead := ended(a, 137, oomKilled)
+		dead.FinishedAt = a.StartedAt.Add(time.Second)
+		r.show("u", dead, r.views["u"].Containers[0])
+		r.want(1, "default/web spec.containers{app} Warning OOMKilled Out of memory: the kernel killed container app")
 	})
 }
 
@@ -358,7 +462,7 @@ func BenchmarkLook(b *testing.B) {
 		}
 		p.lives[id] = &life{path: path, based: true}
 	}
-	k.groups = hierarchy{root, "memory.events"}
+	k.groups = hierarchy{root, "memory.events", maxFolders}
 	for b.Loop() {
 		k.look()
 	}

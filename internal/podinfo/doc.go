@@ -9,7 +9,8 @@
 //	             Requests, Request, Limit                      resources.go
 //	QoS class    QoS                                           qos.go
 //	requests     RequestHeaders                                headers.go
-//	events       EventRecorder, DiscardEvents, NodeReference   events.go
+//	events       EventRecorder, DiscardEvents,
+//	             NodeReference, EventText                      events.go
 //
 // Container restart rules are in package restartpolicy.
 package podinfo

@@ -1,6 +1,9 @@
 package podinfo
 
 import (
+	"fmt"
+	"strings"
+
 	v1 "k8s.io/api/core/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -23,4 +26,17 @@ func (DiscardEvents) Eventf(apiruntime.Object, string, string, string, ...any) {
 // name, which is how events about nodes are found.
 func NodeReference(name string) *v1.ObjectReference {
 	return &v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: name, UID: types.UID(name)}
+}
+
+// eventLines is how many lines of an error an event carries.
+const eventLines = 5
+
+// EventText returns the text of an error for an event: of an error that joins many, only the first few
+// and how many more there are.
+func EventText(err error) string {
+	lines := strings.Split(err.Error(), "\n")
+	if more := len(lines) - eventLines; more > 0 {
+		lines = append(lines[:eventLines], fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(lines, "\n")
 }

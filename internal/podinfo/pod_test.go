@@ -1,6 +1,8 @@
 package podinfo
 
 import (
+	"errors"
+	"fmt"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -74,6 +76,18 @@ func TestDiscardEventsDrops(t *testing.T) {
 	r.Eventf(NodeReference("n1"), v1.EventTypeNormal, "Reason", "%d", 1)
 	if ref := NodeReference("n1"); ref.Kind != "Node" || ref.UID != "n1" {
 		t.Errorf("%v", ref)
+	}
+}
+
+func TestEventTextIsShort(t *testing.T) {
+	var all []error
+	for i := range 7 {
+		all = append(all, fmt.Errorf("%d", i))
+	}
+	for n, want := range map[int]string{1: "0", 5: "0\n1\n2\n3\n4", 7: "0\n1\n2\n3\n4\nand 2 more"} {
+		if got := EventText(errors.Join(all[:n]...)); got != want {
+			t.Errorf("%d errors: %q, want %q", n, got, want)
+		}
 	}
 }
 

@@ -25,6 +25,12 @@ func ContainerLimit(pod *v1.Pod, c *v1.Container, name v1.ResourceName) resource
 	return pod.Spec.Resources.Limits[name].DeepCopy()
 }
 
+// Scarce reports whether a node has a resource only if it declares it: extended resources (such as
+// nvidia.com/gpu), huge pages, and names unknown to this package (FD2).
+func Scarce(name v1.ResourceName) bool {
+	return name != v1.ResourceCPU && name != v1.ResourceMemory && name != v1.ResourceEphemeralStorage
+}
+
 // Requests returns everything the pod requests of its node, overhead included
 // (spec/runtime.md 13.4).
 func Requests(pod *v1.Pod) v1.ResourceList {

@@ -87,6 +87,8 @@ func TestHandlers(t *testing.T) {
 		{"port in use", admission.HostPorts(), pod("a", port("", 80, 1, "")), []*v1.Pod{pod("x", port("TCP", 80, 2, ""))}, "NodePorts", "TCP 80 belongs to pod default/x"},
 		{"port of another address", admission.HostPorts(), pod("a", port("TCP", 80, 1, "10.0.0.1")), []*v1.Pod{pod("x", port("TCP", 80, 2, "10.0.0.2"))}, "", ""},
 		{"port of all addresses", admission.HostPorts(), pod("a", port("TCP", 80, 1, "10.0.0.1")), []*v1.Pod{pod("x", port("TCP", 80, 2, "0.0.0.0"))}, "NodePorts", ""},
+		{"port of the same address in IPv6", admission.HostPorts(), pod("a", port("TCP", 80, 1, "10.0.0.1")), []*v1.Pod{pod("x", port("TCP", 80, 2, "::ffff:10.0.0.1"))}, "NodePorts", ""},
+		{"port of all addresses in IPv6", admission.HostPorts(), pod("a", port("TCP", 80, 1, "10.0.0.1")), []*v1.Pod{pod("x", port("TCP", 80, 2, "::ffff:0.0.0.0"))}, "NodePorts", ""},
 		{"host network", admission.HostPorts(), pod("a", hostNetwork, port("TCP", 0, 9100, "")), []*v1.Pod{pod("x", port("TCP", 9100, 1, ""))}, "NodePorts", ""},
 		{"a pod's own network", admission.HostPorts(), pod("a", port("TCP", 0, 9100, "")), []*v1.Pod{pod("x", port("TCP", 9100, 1, ""))}, "", ""},
 

@@ -67,8 +67,8 @@ func hostPorts(pod *v1.Pod) []hostPort {
 				continue
 			}
 			x := hostPort{protocol: cmp.Or(p.Protocol, v1.ProtocolTCP), port: port}
-			if a, err := netip.ParseAddr(p.HostIP); err == nil && !a.IsUnspecified() {
-				x.address = a
+			if a, err := netip.ParseAddr(p.HostIP); err == nil && !a.Unmap().IsUnspecified() {
+				x.address = a.Unmap() // the kernel binds the mapped form to the same address
 			}
 			out = append(out, x)
 		}

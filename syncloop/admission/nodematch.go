@@ -122,17 +122,26 @@ func (n Node) termMismatch(has labels.Set, term v1.NodeSelectorTerm) string {
 		}
 	}
 	for _, x := range term.MatchFields {
-		if x.Key != "metadata.name" {
-			return fmt.Sprintf("matchFields knows metadata.name only, not %q", x.Key)
-		}
-		if n.Name == "" {
-			continue
-		}
-		if why := unmet(labels.Set{x.Key: n.Name}, x); why != "" {
+		if why := n.fieldMismatch(x); why != "" {
 			return why
 		}
 	}
 	return ""
+}
+
+// fieldMismatch says why a requirement on a field of the node is not met; "" means that it is. A
+// node's name need not be the value of a label, so it is not compared as one.
+func (n Node) fieldMismatch(x v1.NodeSelectorRequirement) string {
+	in := x.Operator == v1.NodeSelectorOpIn
+	switch {
+	case x.Key != "metadata.name":
+		return fmt.Sprintf("matchFields knows metadata.name only, not %q", x.Key)
+	case !in && x.Operator != v1.NodeSelectorOpNotIn:
+		return fmt.Sprintf("matchFields knows the operators In and NotIn only, not %q", x.Operator)
+	case n.Name == "" || in == slices.Contains(x.Values, n.Name):
+		return ""
+	}
+	return fmt.Sprintf("%s %s %v is not met, the node is %s", x.Key, x.Operator, x.Values, n.Name)
 }
 
 // operators maps the operators of node selectors to those of label selectors.
@@ -148,17 +157,11 @@ func unmet(has labels.Set, x v1.NodeSelectorRequirement) string {
 	if !known {
 		return fmt.Sprintf("the operator %q of %s is unknown", x.Operator, x.Key)
 	}
-	var met bool
-	if x.Key == "metadata.name" { // a node's name need not be the value of a label
-		met = (operator == selection.In) == slices.Contains(x.Values, has[x.Key])
-	} else {
-		requirement, err := labels.NewRequirement(x.Key, operator, x.Values)
-		if err != nil {
-			return err.Error()
-		}
-		met = requirement.Matches(has)
+	requirement, err := labels.NewRequirement(x.Key, operator, x.Values)
+	if err != nil {
+		return err.Error()
 	}
-	if met {
+	if requirement.Matches(has) {
 		return ""
 	}
 	return fmt.Sprintf("%s %s %v is not met, the node has %s", x.Key, x.Operator, x.Values, describeLabel(has, x.Key))

@@ -67,6 +67,9 @@ func TestNodeMatchComparesLabels(t *testing.T) {
 		"not this name":              {known, affinity(byName(v1.NodeSelectorOpNotIn, "n1")), "metadata.name"},
 		"another name":               {known, affinity(byName(v1.NodeSelectorOpIn, "n2")), "metadata.name"},
 		"another field":              {known, affinity(v1.NodeSelectorTerm{MatchFields: []v1.NodeSelectorRequirement{{Key: "spec.x", Operator: v1.NodeSelectorOpIn, Values: []string{"a"}}}}), "metadata.name only"},
+		"fields, another operator":   {known, affinity(byName(v1.NodeSelectorOpDoesNotExist, "n2")), "In and NotIn only"},
+		"fields, no operator":        {known, affinity(byName("", "n2")), "In and NotIn only"},
+		"a label called like it":     {known, affinity(term("metadata.name", v1.NodeSelectorOpExists)), "metadata.name Exists [] is not met"},
 		"preferred affinity is soft": {known, func(p *v1.Pod) { p.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{}} }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

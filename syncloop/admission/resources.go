@@ -33,7 +33,7 @@ func Resources(allocatable func() v1.ResourceList) Handler {
 // Scarce is [Resources] for only those resources that a node has only if it declares them:
 // extended resources (such as nvidia.com/gpu), huge pages, and names unknown to this package
 // (FD2).
-func Scarce(allocatable func() v1.ResourceList) Handler { return fitting(allocatable, scarce) }
+func Scarce(allocatable func() v1.ResourceList) Handler { return fitting(allocatable, podinfo.Scarce) }
 
 func fitting(allocatable func() v1.ResourceList, counts func(v1.ResourceName) bool) Handler {
 	return HandlerFunc(func(r Request) Verdict {
@@ -59,7 +59,7 @@ func fitting(allocatable func() v1.ResourceList, counts func(v1.ResourceName) bo
 // fits judges one resource.
 func fits(name v1.ResourceName, want, used resource.Quantity, total v1.ResourceList) Verdict {
 	has, limited := total[name]
-	if want.IsZero() || !limited && !scarce(name) {
+	if want.IsZero() || !limited && !podinfo.Scarce(name) {
 		return Verdict{}
 	}
 	sum := used.DeepCopy()
@@ -69,11 +69,6 @@ func fits(name v1.ResourceName, want, used resource.Quantity, total v1.ResourceL
 	}
 	return Refuse(outOf+string(name), "Node didn't have enough resource: %s, requested: %s, used: %s, capacity: %s",
 		name, want.String(), used.String(), has.String())
-}
-
-// scarce reports whether a node has a resource only if it declares it.
-func scarce(name v1.ResourceName) bool {
-	return name != v1.ResourceCPU && name != v1.ResourceMemory && name != v1.ResourceEphemeralStorage
 }
 
 // add adds b to a.

@@ -217,3 +217,108 @@ func TestNoClient(t *testing.T) {
 		t.Error("a client without a node was accepted")
 	}
 }
+
+// hangingAPI is an API that does not answer about some pods.
+type hangingAPI struct {
+	hangs   func(what, name string) bool
+	created map[string]time.Time
+	deleted map[string]time.Time
+}
+
+func (h *hangingAPI) call(ctx context.Context, what, name string, done map[string]time.Time) error {
+	if h.hangs(what, name) {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	done[name] = time.Now()
+	return nil
+}
+
+func (h *hangingAPI) Create(ctx context.Context, pod *v1.Pod) error {
+	return h.call(ctx, "create", pod.Name, h.created)
+}
+
+func (h *hangingAPI) Get(context.Context, string, string) (*v1.Pod, error) { return nil, ErrNotFound }
+
+func (h *hangingAPI) Delete(ctx context.Context, _, name string, _ types.UID) error {
+	return h.call(ctx, "delete", name, h.deleted)
+}
+
+// pass lets virtual time pass.
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+// withHangingAPI runs a reconciler during f.
+func withHangingAPI(t *testing.T, hangs func(what, name string) bool, f func(r *Reconciler, h *hangingAPI)) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &hangingAPI{hangs: hangs, created: map[string]time.Time{}, deleted: map[string]time.Time{}}
+		r, err := New(Options{Client: h, Node: func() *v1.Node { return newNode() }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- r.Run(ctx) }()
+		f(r, h)
+		cancel()
+		<-done
+	})
+}
+
+// TestHangingCreationsDelayOthersOnce: MC4. Pods whose creation hangs take turns with the others.
+func TestHangingCreationsDelayOthersOnce(t *testing.T) {
+	withHangingAPI(t, func(_, name string) bool { return name == "a" || name == "b" }, func(r *Reconciler, h *hangingAPI) {
+		r.Want(static("a", "a"), nil)
+		r.Want(static("b", "b"), nil)
+		pass(10 * time.Minute)
+		wanted := time.Now()
+		r.Want(static("c", "c"), nil)
+		pass(time.Hour)
+		if at, ok := h.created["c"]; !ok || at.Sub(wanted) > 2*callTimeout {
+			t.Errorf("created %v, after %v", ok, at.Sub(wanted))
+		}
+	})
+}
+
+// TestHangingDeletionsDelayOthersOnce: MC7. The same is true of mirror pods that have to go.
+func TestHangingDeletionsDelayOthersOnce(t *testing.T) {
+	withHangingAPI(t, func(what, name string) bool { return what == "delete" && name != "last" }, func(r *Reconciler, h *hangingAPI) {
+		orphan := func(name string) { r.Orphaned(types.NamespacedName{Namespace: "default", Name: name}) }
+		for i := range 20 {
+			orphan(fmt.Sprint(i))
+		}
+		pass(time.Second)
+		orphan("last")
+		for i := range 20 {
+			orphan(fmt.Sprint(i)) // housekeeping asks again
+		}
+		r.Want(static("c", "c"), nil)
+		wanted := time.Now()
+		pass(time.Hour)
+		if took := h.created["c"].Sub(wanted); took < 0 || took > callTimeout {
+			t.Errorf("created after %v", took)
+		}
+		if took := h.deleted["last"].Sub(wanted); took < 0 || took > 20*callTimeout {
+			t.Errorf("deleted after %v", took)
+		}
+	})
+}
+
+// TestOrphanThatIsWantedAgainStays: MC7. By the time of its deletion the mirror pod of that name may
+// be the one of a new static pod.
+func TestOrphanThatIsWantedAgainStays(t *testing.T) {
+	withHangingAPI(t, func(_, name string) bool { return name == "first" }, func(r *Reconciler, h *hangingAPI) {
+		name := types.NamespacedName{Namespace: "default", Name: "again"}
+		r.Orphaned(types.NamespacedName{Namespace: "default", Name: "first"})
+		pass(time.Second) // its deletion hangs
+		r.Orphaned(name)
+		r.Want(static("again", "h2"), nil)
+		r.Orphaned(name) // by a pass that has not seen the new pod
+		pass(time.Hour)
+		if len(h.deleted) > 0 || len(h.created) != 1 {
+			t.Errorf("deleted %v, created %v", h.deleted, h.created)
+		}
+	})
+}

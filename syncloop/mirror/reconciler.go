@@ -1,11 +1,9 @@
 package mirror
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -52,11 +50,12 @@ type Reconciler struct {
 	kick    chan struct{}
 
 	mu sync.Mutex
-	// wanted holds the static pods to look at; order has the oldest wish first.
+	// wanted holds the static pods to look at; order has those first that have waited longest for
+	// an attempt, so that one whose calls hang delays the others by one attempt only.
 	wanted map[types.UID]*wish
 	order  []types.UID
-	// orphans are mirror pods that have to go.
-	orphans map[types.NamespacedName]struct{}
+	// orphans are mirror pods that have to go, in the order in which they were named.
+	orphans []types.NamespacedName
 	calls   chan struct{} // one call of the client at a time
 }
 
@@ -77,12 +76,13 @@ func New(options Options) (*Reconciler, error) {
 	if options.Clock == nil {
 		options.Clock = clock.RealClock{}
 	}
-	return &Reconciler{options: options, kick: make(chan struct{}, 1), wanted: map[types.UID]*wish{}, orphans: map[types.NamespacedName]struct{}{}, calls: make(chan struct{}, 1)}, nil
+	return &Reconciler{options: options, kick: make(chan struct{}, 1), wanted: map[types.UID]*wish{}, calls: make(chan struct{}, 1)}, nil
 }
 
 // Want reports the mirror pod that a setup round of a static pod has found, nil if
 // none (MC4). It returns at once. The pods are read-only.
 func (r *Reconciler) Want(static, mirror *v1.Pod) {
+	r.keep(types.NamespacedName{Namespace: static.Namespace, Name: static.Name})
 	if r.options.Client == nil || mirror != nil && matches(static, mirror) {
 		r.Forget(static.UID)
 		return
@@ -110,26 +110,49 @@ func (r *Reconciler) Forget(uid types.UID) {
 }
 
 // Orphaned asks for the deletion of the mirror pod of this name: its static pod is gone
-// (MC7). It returns at once. A failure is logged, and the caller asks again.
+// (MC7). It returns at once. A failure is logged, and the caller asks again. A name that a static
+// pod has again is left alone: its mirror pod may be the new one.
 func (r *Reconciler) Orphaned(name types.NamespacedName) {
 	if r.options.Client == nil {
 		return
 	}
 	r.mu.Lock()
-	r.orphans[name] = struct{}{}
+	if !slices.Contains(r.orphans, name) && !r.wants(name) {
+		r.orphans = append(r.orphans, name)
+	}
 	r.mu.Unlock()
 	r.wake()
 }
 
-// deleteOrphans deletes the mirror pods without a static pod.
-func (r *Reconciler) deleteOrphans(ctx context.Context) {
-	r.mu.Lock()
-	names := slices.SortedFunc(maps.Keys(r.orphans), func(a, b types.NamespacedName) int { return cmp.Compare(a.String(), b.String()) })
-	clear(r.orphans)
-	r.mu.Unlock()
-	for _, name := range names {
-		r.Delete(ctx, name.Namespace, name.Name, "")
+// wants reports whether a static pod of this name needs a look. The lock is held.
+func (r *Reconciler) wants(name types.NamespacedName) bool {
+	for _, w := range r.wanted {
+		if w.static.Namespace == name.Namespace && w.static.Name == name.Name {
+			return true
+		}
 	}
+	return false
+}
+
+// keep withdraws what Orphaned asked for.
+func (r *Reconciler) keep(name types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.orphans = slices.DeleteFunc(r.orphans, func(n types.NamespacedName) bool { return n == name })
+}
+
+// deleteOrphan deletes one mirror pod without a static pod, and reports whether there was one.
+func (r *Reconciler) deleteOrphan(ctx context.Context) bool {
+	r.mu.Lock()
+	if len(r.orphans) == 0 {
+		r.mu.Unlock()
+		return false
+	}
+	name := r.orphans[0]
+	r.orphans = r.orphans[1:]
+	r.mu.Unlock()
+	r.Delete(ctx, name.Namespace, name.Name, "")
+	return true
 }
 
 // NodeKnown reports that the node may be known now: the reconciler looks at once at the
@@ -146,10 +169,12 @@ func (r *Reconciler) wake() {
 // Run serves until ctx ends, and then returns nil. It may be called only once.
 func (r *Reconciler) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
-		r.deleteOrphans(ctx)
+		deleted := r.deleteOrphan(ctx) // one per turn, so that many delay no mirror pod
 		uid, w, at := r.next(r.options.Clock.Now())
 		if w != nil {
 			r.done(uid, w, r.reconcile(ctx, w))
+		}
+		if w != nil || deleted {
 			continue
 		}
 		var due <-chan time.Time
@@ -204,6 +229,7 @@ func (r *Reconciler) done(uid types.UID, tried *wish, err error) {
 	if w == nil {
 		return
 	}
+	r.order = slices.DeleteFunc(r.order, func(u types.UID) bool { return u == uid })
 	now := r.options.Clock.Now()
 	switch {
 	case errors.Is(err, errNodeUnknown):
@@ -214,10 +240,11 @@ func (r *Reconciler) done(uid types.UID, tried *wish, err error) {
 		r.options.Logger.Error(err, "Mirror pod", "namespace", w.static.Namespace, "name", w.static.Name, "retryAfter", w.delay)
 	case w.static == tried.static && w.mirror == tried.mirror:
 		delete(r.wanted, uid)
-		r.order = slices.DeleteFunc(r.order, func(u types.UID) bool { return u == uid })
+		return
 	default:
 		w.node, w.at, w.delay = false, time.Time{}, 0
 	}
+	r.order = append(r.order, uid)
 }
 
 // reconcile does what one mirror pod needs. Its errors go to the log: they do not

@@ -3,6 +3,7 @@ package preemption
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -13,7 +14,8 @@ import (
 
 // Node is the capacity that all pods share.
 type Node struct {
-	// Allocatable limits the resources it names.
+	// Allocatable limits the resources it names. The node has none of an extended resource, or of
+	// huge pages, that it does not name.
 	Allocatable v1.ResourceList
 	// MaxPods limits the number of pods. 0: no limit.
 	MaxPods int
@@ -42,16 +44,16 @@ func Select(pod *v1.Pod, active []Pod, node Node) ([]*v1.Pod, error) {
 	if len(short) == 0 {
 		return nil, nil
 	}
-	var levels [3][]Pod // Guaranteed, Burstable, BestEffort
+	var levels [3][]candidate // Guaranteed, Burstable, BestEffort
 	for _, p := range active {
-		if !p.Critical || priority(p.Pod) < priority(pod) {
-			levels[level(p.Class)] = append(levels[level(p.Class)], p)
+		if !p.Critical || podinfo.ClaimedPriority(p.Pod) < podinfo.ClaimedPriority(pod) {
+			levels[level(p.Class)] = append(levels[level(p.Class)], candidateOf(p.Pod, short))
 		}
 	}
 	if left := without(short, slices.Concat(levels[:]...)); len(left) > 0 {
 		return nil, fmt.Errorf("not enough room even without every pod of lower priority: %s is missing", left)
 	}
-	var chosen []Pod
+	var chosen []candidate
 	for i := range levels {
 		// rest is what the later levels and the pods already chosen cannot give.
 		rest := without(short, append(slices.Concat(levels[i+1:]...), chosen...))
@@ -59,10 +61,23 @@ func Select(pod *v1.Pod, active []Pod, node Node) ([]*v1.Pod, error) {
 	}
 	chosen = needed(short, chosen)
 	out := make([]*v1.Pod, len(chosen))
-	for i, p := range chosen {
-		out[i] = p.Pod
+	for i, c := range chosen {
+		out[i] = c.pod
 	}
 	return out, nil
+}
+
+// candidate is a pod that may go.
+type candidate struct {
+	pod *v1.Pod
+	// gives is what it has of what is missing.
+	gives amounts
+}
+
+func candidateOf(pod *v1.Pod, short amounts) candidate {
+	gives := amounts(requests(pod))
+	maps.DeleteFunc(gives, func(name v1.ResourceName, _ resource.Quantity) bool { _, missing := short[name]; return !missing })
+	return candidate{pod, gives}
 }
 
 // missing returns what the node has too little of.
@@ -86,7 +101,7 @@ func missing(pod *v1.Pod, active []Pod, node Node) amounts {
 			continue
 		}
 		has, limited := node.Allocatable[name]
-		if q := wanted[name]; !limited || q.IsZero() {
+		if q := wanted[name]; !limited && !podinfo.Scarce(name) || q.IsZero() {
 			delete(used, name)
 			continue
 		}
@@ -102,46 +117,53 @@ func requests(pod *v1.Pod) v1.ResourceList {
 	return out
 }
 
-// without returns what is still missing when pods have gone.
-func without(short amounts, pods []Pod) amounts {
+// without returns what is still missing when candidates have gone.
+func without(short amounts, gone []candidate) amounts { return balance(short, gone).short() }
+
+// balance returns what is missing, or left over if negative, when candidates have gone.
+func balance(short amounts, gone []candidate) amounts {
 	left := short.clone()
-	for _, p := range pods {
-		for name, q := range requests(p.Pod) {
+	for _, c := range gone {
+		for name, q := range c.gives {
 			if _, ok := left[name]; ok {
 				left.sub(name, q)
 			}
 		}
 	}
-	return left.short()
+	return left
 }
 
-// fewest picks pods until nothing is missing. Each time it picks the pod that leaves the
+// fewest picks candidates until nothing is missing. Each time it picks the one that leaves the
 // smallest shares missing; among equals, the one of lowest priority.
-func fewest(short amounts, pods []Pod) []Pod {
-	var out []Pod
-	pods = slices.Clone(pods)
-	for len(short) > 0 && len(pods) > 0 {
-		best := slices.MinFunc(pods, func(a, b Pod) int {
-			return cmp.Or(
-				cmp.Compare(distance(short, a), distance(short, b)),
-				cmp.Compare(priority(a.Pod), priority(b.Pod)),
-				cmp.Compare(a.Pod.UID, b.Pod.UID),
-			)
-		})
-		out = append(out, best)
-		short = without(short, []Pod{best})
-		pods = slices.DeleteFunc(pods, func(p Pod) bool { return p.Pod == best.Pod })
+func fewest(short amounts, from []candidate) []candidate {
+	var out []candidate
+	from = slices.Clone(from)
+	for len(short) > 0 && len(from) > 0 {
+		best, least := 0, distance(short, from[0])
+		for i := 1; i < len(from); i++ {
+			d := distance(short, from[i])
+			if cmp.Or(cmp.Compare(d, least), byPriority(from[i].pod, from[best].pod)) < 0 {
+				best, least = i, d
+			}
+		}
+		out = append(out, from[best])
+		short = without(short, from[best:best+1])
+		from = slices.Delete(from, best, best+1)
 	}
 	return out
 }
 
-// distance is how much is missing after a pod has gone, as a sum of shares.
-func distance(short amounts, p Pod) float64 {
+// byPriority orders pods, lowest priority first.
+func byPriority(a, b *v1.Pod) int {
+	return cmp.Or(cmp.Compare(podinfo.ClaimedPriority(a), podinfo.ClaimedPriority(b)), cmp.Compare(a.UID, b.UID))
+}
+
+// distance is how much is missing after a candidate has gone, as a sum of shares.
+func distance(short amounts, c candidate) float64 {
 	sum := 0.0
-	gives := requests(p.Pod)
 	for name, want := range short {
 		left := want.DeepCopy()
-		left.Sub(gives[name])
+		left.Sub(c.gives[name])
 		if left.Sign() > 0 {
 			sum += left.AsApproximateFloat64() / want.AsApproximateFloat64()
 		}
@@ -149,17 +171,22 @@ func distance(short amounts, p Pod) float64 {
 	return sum
 }
 
-// needed drops pods that others make unnecessary, the most guaranteed first.
-func needed(short amounts, chosen []Pod) []Pod {
-	for i := 0; i < len(chosen); {
-		rest := slices.Delete(slices.Clone(chosen), i, i+1)
-		if len(without(short, rest)) == 0 {
-			chosen = rest
-			continue
+// needed drops candidates that others make unnecessary, the most guaranteed first.
+func needed(short amounts, chosen []candidate) []candidate {
+	left := balance(short, chosen)
+	return slices.DeleteFunc(chosen, func(c candidate) bool {
+		kept := left.clone()
+		for name, q := range c.gives {
+			kept.add(name, q)
 		}
-		i++
-	}
-	return chosen
+		for _, q := range kept {
+			if q.Sign() > 0 {
+				return false
+			}
+		}
+		left = kept
+		return true
+	})
 }
 
 func level(class v1.PodQOSClass) int {
@@ -170,13 +197,6 @@ func level(class v1.PodQOSClass) int {
 		return 1
 	}
 	return 2
-}
-
-func priority(pod *v1.Pod) int32 {
-	if pod.Spec.Priority == nil {
-		return 0
-	}
-	return *pod.Spec.Priority
 }
 
 func (a amounts) add(name v1.ResourceName, q resource.Quantity) {

@@ -46,12 +46,46 @@ func critical(p preemption.Pod, priority int32) preemption.Pod {
 	return p
 }
 
+// ofClass returns a pod whose priority is that of its class.
+func ofClass(p *v1.Pod, class string) *v1.Pod {
+	p.Spec.Priority, p.Spec.PriorityClassName = nil, class
+	return p
+}
+
+// asking returns a pod that wants one of a resource.
+func asking(name v1.ResourceName) *v1.Pod {
+	p := pod("p", "", "", 0)
+	p.Spec.Containers[0].Resources.Requests[name] = resource.MustParse("1")
+	return p
+}
+
 const most = 2_000_001_000
+
+// TestSelectLooksAtEachPodOnce: the loop waits meanwhile, so what a pod requests is worked out once
+// and not for each comparison.
+func TestSelectLooksAtEachPodOnce(t *testing.T) {
+	const count = 400
+	var active []preemption.Pod
+	for i := range count {
+		active = append(active, bu(fmt.Sprint("p", i), "100m", "10Mi"))
+	}
+	node := preemption.Node{Allocatable: v1.ResourceList{v1.ResourceCPU: resource.MustParse("40"), v1.ResourceMemory: resource.MustParse("1Ti")}}
+	critical := pod("c", "32", "", most)
+	allocs := testing.AllocsPerRun(1, func() {
+		if victims, err := preemption.Select(critical, active, node); err != nil || len(victims) != count*8/10 {
+			t.Error(len(victims), err)
+		}
+	})
+	if perPod := allocs / count; perPod > 100 {
+		t.Errorf("%.0f allocations per pod", perPod)
+	}
+}
 
 // TestSelect: section 16, preemption; AD7.
 func TestSelect(t *testing.T) {
 	four := preemption.Node{Allocatable: v1.ResourceList{v1.ResourceCPU: resource.MustParse("4"), v1.ResourceMemory: resource.MustParse("4Gi")}}
 	places := preemption.Node{MaxPods: 3}
+	device := preemption.Node{Allocatable: v1.ResourceList{"example.com/device": resource.MustParse("1")}}
 	tests := []struct {
 		name   string
 		pod    *v1.Pod
@@ -71,6 +105,10 @@ func TestSelect(t *testing.T) {
 		{"lowest priority among equals", pod("c", "1", "", most), []preemption.Pod{bu("a", "2", "", 10), bu("b", "2", "", 5)}, four, "b"},
 		{"critical pods stay", pod("c", "1", "", 2_000_000_000), []preemption.Pod{critical(bu("a", "4", ""), 2_000_000_000)}, four, "no room: [1 cpu]"},
 		{"a more critical one", pod("c", "1", "", most), []preemption.Pod{critical(bu("a", "4", ""), 2_000_000_000)}, four, "a"},
+		{"a class counts as its priority", ofClass(pod("c", "1", "", 0), "system-node-critical"), []preemption.Pod{critical(bu("a", "4", ""), 2_000_000_000)}, four, "a"},
+		{"a pod of a class stays", pod("c", "1", "", 2_000_000_000), []preemption.Pod{{Pod: ofClass(pod("a", "4", "", 0), "system-node-critical"), Critical: true}}, four, "no room: [1 cpu]"},
+		{"a device that the node has", asking("example.com/device"), []preemption.Pod{{Pod: asking("example.com/device")}}, device, "p"},
+		{"a device that no node has", asking("example.com/other"), []preemption.Pod{be("x")}, device, "no room: [1 example.com/other]"},
 		{"never enough", pod("c", "5", "", most), []preemption.Pod{bu("a", "4", "")}, four, "no room: [1 cpu]"},
 		{"an overcommitted resource it does not want", pod("c", "", "1Gi", most), []preemption.Pod{bu("a", "9", "")}, four, ""},
 		{"no limit", pod("c", "5", "", most), []preemption.Pod{bu("a", "4", "")}, preemption.Node{}, ""},

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/podinfo"
 )
 
 // Reason and Message of pods that ended because their node shut down.
@@ -66,13 +68,9 @@ func (p Plan) Batches(pods []*v1.Pod) []Batch {
 	slices.SortFunc(groups, func(a, b Group) int { return cmp.Compare(a.Priority, b.Priority) })
 	all := make([]Batch, len(groups))
 	for _, pod := range pods {
-		var own int32
-		if pod.Spec.Priority != nil {
-			own = *pod.Spec.Priority
-		}
 		at := 0
 		for i, g := range groups {
-			if g.Priority <= own {
+			if g.Priority <= podinfo.ClaimedPriority(pod) {
 				at = i
 			}
 		}

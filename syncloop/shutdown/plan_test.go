@@ -47,6 +47,10 @@ func TestBatches(t *testing.T) {
 			}
 		})
 	}
+	byClass := (shutdown.Plan{Groups: three}).Batches([]*v1.Pod{{Spec: v1.PodSpec{PriorityClassName: "system-node-critical"}}})
+	if len(byClass) != 1 || byClass[0].Priority != 2_000_000_000 {
+		t.Errorf("a pod of a system-critical class: %+v, want it with the priority of its class", byClass)
+	}
 	without := (shutdown.Plan{Groups: three}).Batches([]*v1.Pod{{}})
 	if len(without) != 1 || without[0].Priority != -5 {
 		t.Errorf("a pod without priority: %+v, want it with priority 0", without)

@@ -1,0 +1,176 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/syncloop/shutdown"
+)
+
+// runtimeList is a runtime that lists pods once it answers.
+type runtimeList struct {
+	pods    []*runtime.Pod
+	answers time.Time
+}
+
+var errNoRuntime = errors.New("the runtime is down")
+
+func (l *runtimeList) ListPods(context.Context) ([]*runtime.Pod, error) {
+	if time.Now().Before(l.answers) {
+		return nil, errNoRuntime
+	}
+	return l.pods, nil
+}
+
+// start is a start that remembers some pods.
+type start struct {
+	opened     chan struct{}
+	remembered map[types.UID]*v1.Pod
+}
+
+var errStarting = errors.New("the runtime has not been read")
+
+func over() *start {
+	s := &start{opened: make(chan struct{})}
+	close(s.opened)
+	return s
+}
+
+func (s *start) OpenedC() <-chan struct{} { return s.opened }
+
+func (s *start) Gate() error {
+	select {
+	case <-s.opened:
+		return nil
+	default:
+		return errStarting
+	}
+}
+
+func (s *start) Remembered(uid types.UID) *v1.Pod { return s.remembered[uid] }
+
+func (s *start) KillRunning(p *runtime.Pod, desired *v1.Pod, kill podworkers.KillOptions) podworkers.UpdateOptions {
+	u := podworkers.UpdateOptions{Type: podworkers.Kill, Pod: desired, RunningPod: p, Kill: &kill}
+	if desired == nil {
+		u.Pod = s.remembered[p.UID]
+	}
+	return u
+}
+
+func (s *stopper) UpdatePod(u podworkers.UpdateOptions) podworkers.Outcome {
+	name := "unknown " + string(u.RunningPod.UID)
+	if u.Pod != nil {
+		name = string(u.Pod.UID)
+	}
+	s.calls.add("kill " + name + " without a worker")
+	time.AfterFunc(s.stop[u.RunningPod.UID], func() { close(u.Kill.Completed) })
+	return 0
+}
+
+func listed(uid types.UID) *runtime.Pod {
+	return &runtime.Pod{UID: uid, Name: string(uid), Namespace: "default", Sandboxes: []*runtime.Sandbox{{State: runtime.Running}}}
+}
+
+// TestShutdownStopsPodsWithoutWorkers: after a start no pod has a worker until its source has named
+// it and the runtime was read. Such pods stop too, each in its group (section 16).
+func TestShutdownStopsPodsWithoutWorkers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, workers := newShutdown(t, withPriority("known", 50))
+		s.Start = &start{opened: make(chan struct{}), remembered: map[types.UID]*v1.Pod{"remembered": withPriority("remembered", 100)}}
+		time.AfterFunc(time.Second, func() { close(s.Start.(*start).opened) })
+		s.Runtime = &runtimeList{pods: []*runtime.Pod{listed("known"), listed("remembered"), listed("leftover"), {UID: "ended"}}, answers: time.Now().Add(2 * time.Second)}
+		plan := shutdown.Plan{Groups: []shutdown.Group{{Priority: 0, Time: 10 * time.Second}, {Priority: 50, Time: 10 * time.Second}, {Priority: 100, Time: 10 * time.Second}}}
+		report, err := s.Run(t.Context(), plan)
+		if err != nil || report.Ended.IsZero() {
+			t.Error(report, err)
+		}
+		want := []string{"kill unknown leftover without a worker", "kill known", "kill remembered without a worker"}
+		if got := workers.calls.take(); !slices.Equal(got, want) {
+			t.Errorf("calls %v, want %v", got, want)
+		}
+		for i, group := range []int32{0, 50, 100} {
+			if p := report.Pods[i]; p.Group != group || !p.Stopped || !p.Released {
+				t.Errorf("%+v", p)
+			}
+		}
+	})
+}
+
+// TestShutdownThatKnowsTooLittleFails: it must not be said that all pods have stopped. The node
+// takes pods again, and the shutdown may be repeated.
+func TestShutdownThatKnowsTooLittleFails(t *testing.T) {
+	plan := shutdown.Plan{Groups: []shutdown.Group{{Time: 10 * time.Second}}}
+	for name, test := range map[string]struct {
+		starting bool
+		answers  time.Duration
+		want     error
+		took     time.Duration
+		calls    []string
+	}{
+		"the start is not over":         {true, 0, errStarting, 10 * time.Second, nil},
+		"the runtime is down":           {false, time.Hour, errNoRuntime, 10 * time.Second, []string{"kill known"}},
+		"the runtime answers very late": {false, 5 * time.Second, nil, 0, []string{"kill known", "kill unknown leftover without a worker"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, workers := newShutdown(t, newPod("known"))
+				if test.starting {
+					s.Start = &start{opened: make(chan struct{})}
+				}
+				s.Runtime = &runtimeList{pods: []*runtime.Pod{listed("leftover")}, answers: time.Now().Add(test.answers)}
+				began := time.Now()
+				report, err := s.Run(t.Context(), plan)
+				if !errors.Is(err, test.want) || (err == nil) != (test.want == nil) || errors.Is(err, errRunningUnknown) != (test.want != nil) {
+					t.Errorf("%v, want %v", err, test.want)
+				}
+				if test.took != 0 && time.Since(began) != test.took {
+					t.Errorf("took %v", time.Since(began))
+				}
+				if got := workers.calls.take(); !slices.Equal(got, test.calls) {
+					t.Errorf("calls %v, want %v", got, test.calls)
+				}
+				if last, _ := s.Last(); s.Active() != (err == nil) || report.Ended.IsZero() == (err == nil) || last.Ended.IsZero() == (err == nil) {
+					t.Errorf("active %v, %+v, %+v", s.Active(), report, last)
+				}
+			})
+		})
+	}
+}
+
+// TestShutdownIsOverWhenTheWorkersEnd: nothing stops the pods any more.
+func TestShutdownIsOverWhenTheWorkersEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, workers := newShutdown(t, newPod("a"))
+		s.ErrStopped, workers.err = errors.New("the engine has ended"), podworkers.ErrStopped
+		report, err := s.Run(t.Context(), shutdown.Plan{})
+		if !errors.Is(err, s.ErrStopped) || !report.Ended.IsZero() || report.Pods[0].Stopped {
+			t.Errorf("%+v, %v", report, err)
+		}
+		if last, _ := s.Last(); !last.Ended.IsZero() {
+			t.Errorf("recorded as ended: %+v", last)
+		}
+	})
+}
+
+// TestCancelledShutdownStopsNoOtherGroup: what was not told to stop runs on.
+func TestCancelledShutdownStopsNoOtherGroup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, workers := newShutdown(t, withPriority("low", 0), withPriority("high", 100))
+		workers.stop["low"] = time.Hour
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		report, err := s.Run(ctx, shutdown.Plan{Groups: []shutdown.Group{{Time: time.Minute}, {Priority: 100, Time: time.Minute}}})
+		if got := workers.calls.take(); err == nil || len(report.Pods) != 1 || !slices.Equal(got, []string{"kill low"}) {
+			t.Errorf("calls %v, %+v, %v", got, report, err)
+		}
+	})
+}
