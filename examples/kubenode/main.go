@@ -45,6 +45,7 @@ func run(args []string, stdout, stderr io.Writer, change ...func(*options)) int 
 	if err == nil {
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 		defer stop()
+		context.AfterFunc(ctx, stop) // a second signal ends a stop that hangs
 		err = serve(ctx, o, stderr)
 	}
 	if err != nil {
