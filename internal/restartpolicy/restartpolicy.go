@@ -87,7 +87,7 @@ const oomKilled = "OOMKilled"
 // is a failure whatever the code.
 func InitFailed(code int32, reason string) bool { return code != 0 || reason == oomKilled }
 
-// OnInitExit decides for an init container that failed with code and the runtime's reason.
+// OnInitExit decides for an init container that exited with code and the runtime's reason.
 func OnInitExit(pod *v1.Pod, c *v1.Container, code int32, reason string) Decision {
 	decision := OnExit(pod, c, code)
 	if decision == Stay && InitFailed(code, reason) && Effective(pod, c) == v1.RestartPolicyOnFailure {

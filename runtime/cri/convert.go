@@ -83,8 +83,8 @@ func NewContainerStatus(s *runtimeapi.ContainerStatus, runtimeName string) *runt
 	if out.ImageID == "" {
 		out.ImageID = out.ImageRef
 	}
-	if n, err := strconv.Atoi(s.GetAnnotations()[runtime.AnnotationRestartCount]); err == nil && n > 0 {
-		out.RestartCount = n
+	if n, err := strconv.ParseInt(s.GetAnnotations()[runtime.AnnotationRestartCount], 10, 31); err == nil && n > 0 {
+		out.RestartCount = int(n) // a status has 32 bits for it, and later runs need room
 	}
 	if h, err := strconv.ParseUint(s.GetAnnotations()[runtime.AnnotationHash], 16, 64); err == nil {
 		out.Hash = h

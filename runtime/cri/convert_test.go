@@ -104,7 +104,8 @@ func TestBadAnnotationReadsAsZero(t *testing.T) {
 		{"upper case and prefix", "0x1", "1.0", 0, 0},
 		{"negative", "-1", "-1", 0, 0},
 		{"too large", "ffffffffffffffffff", "99999999999999999999", 0, 0},
-		{"64 bits", "ffffffffffffffff", "2147483647", 1<<64 - 1, 2147483647},
+		{"64 bits, and the largest count", "ffffffffffffffff", "1073741823", 1<<64 - 1, 1073741823},
+		{"no room for later runs", "1", "2147483647", 1, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			annotations := map[string]string{"other": "x"}

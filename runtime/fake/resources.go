@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -60,6 +61,8 @@ func updated(from, to *runtimeapi.LinuxContainerResources) *runtimeapi.LinuxCont
 			*field.have = field.want
 		}
 	}
+	out.CpusetCpus = cmp.Or(to.GetCpusetCpus(), out.GetCpusetCpus())
+	out.CpusetMems = cmp.Or(to.GetCpusetMems(), out.GetCpusetMems())
 	if len(to.GetUnified()) > 0 {
 		if out.Unified == nil {
 			out.Unified = map[string]string{}

@@ -130,8 +130,8 @@ type pendingEvent struct {
 	reason, message string
 }
 
-// decide goes through the queue. self, if not empty, is the pod whose sync this is: it is not woken, and if
-// it is not admitted, that changes nothing for the others, which are not looked at.
+// decide goes through the queue. self, if not empty, is the pod whose sync this is. It is not woken. If it is
+// not admitted, the others are not looked at, because nothing has changed for them.
 func (a *Allocations) decide(self types.UID, timed bool) {
 	active, allocatable := a.options.Active(), a.options.Allocatable()
 	node := resize.Node{

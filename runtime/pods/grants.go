@@ -123,13 +123,13 @@ func (g Grant) addTo(config *runtimeapi.ContainerConfig) {
 			config.Annotations[key] = value
 		}
 	}
-	resources := config.Linux.Resources
-	resources.CpusetCpus, resources.CpusetMems = g.CPUs, g.MemoryNodes
-	g.liftQuota(resources)
+	g.bind(config.Linux.Resources)
 }
 
-// liftQuota removes the CPU quota if no other container uses the CPUs (spec/runtime.md 13).
-func (g Grant) liftQuota(resources *runtimeapi.LinuxContainerResources) {
+// bind binds a container to its CPUs and memory nodes, without a CPU quota if no other container uses the
+// CPUs (spec/runtime.md 13).
+func (g Grant) bind(resources *runtimeapi.LinuxContainerResources) {
+	resources.CpusetCpus, resources.CpusetMems = g.CPUs, g.MemoryNodes
 	if g.CPUs != "" && g.ExclusiveCPUs {
 		resources.CpuQuota = -1
 	}

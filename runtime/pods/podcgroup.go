@@ -99,7 +99,7 @@ func (s *podSync) ensureCgroup(ctx context.Context) bool {
 		}
 		s.done(stepKillPod, s.pod.Name, "", "the pod's cgroup is missing")
 		if s.pod.Spec.RestartPolicy == v1.RestartPolicyNever {
-			return false // nothing will run in it
+			return false // most likely nothing runs in it any more; what does comes with the next sync
 		}
 	}
 	if err := m.options.Cgroups.Create(pod, cgroupResources(criconfig.PodCgroup(s.pod, m.node))); err != nil {

@@ -210,7 +210,7 @@ func (r *resizing) update(ctx context.Context, step resize.Step) error {
 	if err != nil {
 		return fmt.Errorf("container %s: %w", step.Container, err)
 	}
-	granted.liftQuota(linux)
+	granted.bind(linux) // it may have been created before it was given any
 	if err := m.options.Updater.UpdateContainerResources(ctx, r.ids[step.Container], &runtimeapi.ContainerResources{Linux: linux}); err != nil {
 		return fmt.Errorf("update container %s: %w", step.Container, err)
 	}

@@ -520,6 +520,26 @@ func TestResizeRetryTimes(t *testing.T) {
 	})
 }
 
+// TestResizeBindsToTheCPUsGranted: a container that was created before it was given CPUs of its own loses its quota
+// only together with the others' CPUs (26.1, 13).
+func TestResizeBindsToTheCPUsGranted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newResizeWorld(t, false)
+		w.to(apps("2 1000"))
+		w.opts.Grants = &warehouse{grants: map[string]pods.Grant{"a": {CPUs: "2-3", MemoryNodes: "1", ExclusiveCPUs: true}}}
+		w.restart()
+		w.reload()
+		w.to(apps("2 2000"))
+		s, err := w.fake.ContainerStatus(t.Context(), w.read(apps("2 2000")).Container("a").ID.ID, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := s.GetStatus().GetResources().GetLinux(); r.GetCpusetCpus() != "2-3" || r.GetCpusetMems() != "1" || r.GetCpuQuota() != -1 {
+			t.Errorf("resources %v", r)
+		}
+	})
+}
+
 // 26.1, 13: a resize of its memory leaves a container with CPUs of its own without a CPU quota, also after a restart
 // of the engine; while what it was granted is not known, the resize waits.
 func TestResizeLeavesExclusiveCPUsWithoutQuota(t *testing.T) {

@@ -79,10 +79,11 @@ func everRan(status *runtime.PodStatus) bool {
 }
 
 // ownPolicyReturns reports whether a container returns in a new sandbox by its own policy or rules, although the
-// pod's policy is Never. An init container that has not succeeded decides alone: nothing begins before it is done.
+// pod's policy is Never. The first init container that was created and has not succeeded decides alone: nothing
+// begins before it is done.
 func ownPolicyReturns(in Input) bool {
 	returns := func(c *v1.Container) bool {
-		may := restartpolicy.Effective(in.Pod, c) != v1.RestartPolicyNever || len(c.RestartPolicyRules) > 0
+		may := restartpolicy.Effective(in.Pod, c) != v1.RestartPolicyNever || len(c.RestartPolicyRules) > 0 && c.RestartPolicy != nil
 		return may && runsInNewSandbox(in, c)
 	}
 	for i := range in.Pod.Spec.InitContainers {
@@ -116,7 +117,7 @@ func runsInNewSandbox(in Input, c *v1.Container) bool {
 	switch record.State {
 	case runtime.Exited:
 		return in.Asked.Has(record.ID) || restartpolicy.OnExit(in.Pod, c, record.ExitCode) != restartpolicy.Stay
-	case runtime.Running:
+	case runtime.Running, runtime.Unknown: // it may have run
 		return restartpolicy.Effective(in.Pod, c) != v1.RestartPolicyNever
 	}
 	return true

@@ -35,6 +35,8 @@ func TestOwnPolicyReturnsInANewSandbox(t *testing.T) {
 		{rule: "6.1 kept sandbox", pod: pod(never, "", "a b"), change: of(false, again), status: "s0:ready a=exited:255 b=running", want: "start a"},
 		{rule: "6.2a reboot", pod: pod(never, "", "a b"), change: of(false, again), status: "s0:dead a=exited:255 b=exited:255", want: "kill pod, sandbox 1 for s0, start a"},
 		{rule: "6.2a shown as running", pod: pod(never, "", "a b"), change: of(false, again), status: "s0:dead a=running b=running", want: "kill pod, sandbox 1 for s0, start a"},
+		{rule: "6.2a what may have run does not run twice", pod: pod(never, "", "a b"), change: of(false, again), status: "s0:dead a=exited:255 b=unknown", want: "kill pod, sandbox 1 for s0, start a"},
+		{rule: "6.2a a rule, but its end is not known", pod: pod(never, "", "a b"), change: on255, status: "s0:dead a=unknown b=exited:255", want: "kill pod"},
 		{rule: "6.2a a failure", pod: pod(never, "", "a b"), change: of(false, failing), status: "s0:dead a=exited:255 b=exited:0", want: "kill pod, sandbox 1 for s0, start a"},
 		{rule: "6.2a no failure", pod: pod(never, "", "a b"), change: of(false, failing), status: "s0:dead a=exited:0 b=exited:255", want: "kill pod"},
 		{rule: "6.2a own Never", pod: pod(never, "", "a b"), change: of(false, once), status: "s0:dead b=exited:255", want: "kill pod"},

@@ -82,8 +82,8 @@ type entry struct {
 	steps int
 	// stamp is when steps was last changed.
 	stamp time.Time
-	// exit is the record last seen, seen when that was, by our own clock, whose monotonic
-	// reading measures the delay: the wall clock may be set back meanwhile.
+	// exit is the record last seen. seen is when it was first seen, by our own clock: its monotonic
+	// reading measures the delay, because the wall clock may be set back meanwhile.
 	exit string
 	seen time.Time
 	// held is the record that Hold was last asked about, until its answer.

@@ -292,3 +292,15 @@ func TestRebuildWithoutStart(t *testing.T) {
 		t.Errorf("delay %v, want 40s", delay)
 	}
 }
+
+// spec/runtime.md 17.8: the end of a delay has a monotonic reading, although the runtime's times have none: no step of
+// the wall clock moves it.
+func TestDelayIsMonotonic(t *testing.T) {
+	table, now := crashloop.New(policy), time.Now()
+	ended := now.Round(0).Add(-3 * second)
+	table.Check(key, crashloop.Exit{ID: "0", StartedAt: ended, FinishedAt: ended}, now)
+	until, _ := table.Check(key, crashloop.Exit{ID: "1", StartedAt: ended, FinishedAt: ended, RestartCount: 1, SameDefinition: true}, now)
+	if until == until.Round(0) || until.Sub(now).Round(second) != 7*second {
+		t.Errorf("until %v, %v from now", until, until.Sub(now))
+	}
+}

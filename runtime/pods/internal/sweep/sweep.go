@@ -35,8 +35,8 @@ type Container struct {
 	Reason string
 	Kept   rule.Denial
 
-	// made is its creation, but not after that of a later run of its name: the clock may
-	// have been set back in between.
+	// made is the earliest creation of it and the later runs of its name: the clock may have been
+	// set back in between.
 	made time.Time
 }
 
