@@ -73,7 +73,7 @@ func (g *generator) container(k kind, c *v1.Container, old, out *v1.ContainerSta
 	case k == initial && out.State.Waiting != nil && g.completed(c):
 		// Its record was lost after it had done its work (3.5).
 		out.State = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{Reason: reasonCompleted}}
-	case old != nil && old.State.Running != nil && g.staysEnded(c, exitUnknown):
+	case old != nil && old.State.Running != nil && g.staysEnded(k, c, exitUnknown, reasonUnknown):
 		// It ran and is gone without a trace, and does not run twice (HI8), unless a restart of all
 		// containers removed it.
 		out.State = lost(old.ContainerID)
@@ -275,7 +275,7 @@ func (g *generator) restarts(k kind, c *v1.Container, record *runtime.ContainerS
 	switch {
 	case g.ending():
 		return false
-	case record == nil && out.State.Terminated != nil && g.staysEnded(c, out.State.Terminated.ExitCode):
+	case record == nil && out.State.Terminated != nil && g.staysEnded(k, c, out.State.Terminated.ExitCode, out.State.Terminated.Reason):
 		return false // its end is known, though the runtime has forgotten it
 	case record == nil:
 		return k != initial || !g.completed(c)
@@ -283,16 +283,24 @@ func (g *generator) restarts(k kind, c *v1.Container, record *runtime.ContainerS
 		return false
 	case record.State != runtime.Exited, g.asked(record):
 		return true
-	case k == ephemeral, k == initial && record.ExitCode == 0:
+	case k == ephemeral, k == initial && !restartpolicy.InitFailed(record.ExitCode, record.Reason):
 		return false
 	}
-	return restartpolicy.OnExit(g.pod, c, record.ExitCode) != restartpolicy.Stay
+	return g.next(k, c, record.ExitCode, record.Reason) != restartpolicy.Stay
+}
+
+// next decides what follows an end of a container.
+func (g *generator) next(k kind, c *v1.Container, code int32, reason string) restartpolicy.Decision {
+	if k == initial {
+		return restartpolicy.OnInitExit(g.pod, c, code, reason)
+	}
+	return restartpolicy.OnExit(g.pod, c, code)
 }
 
 // staysEnded reports whether a container that ended like this is never run again, not even by a
 // restart of all containers.
-func (g *generator) staysEnded(c *v1.Container, code int32) bool {
-	return !g.restart.possible && restartpolicy.OnExit(g.pod, c, code) == restartpolicy.Stay
+func (g *generator) staysEnded(k kind, c *v1.Container, code int32, reason string) bool {
+	return !g.restart.possible && g.next(k, c, code, reason) == restartpolicy.Stay
 }
 
 // ending reports whether no container of the pod is started any more. The deletionTimestamp shows

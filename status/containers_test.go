@@ -128,6 +128,16 @@ func TestInitStates(t *testing.T) {
 	}
 	elsewhere := exited("a", 0, 1)
 	elsewhere.SandboxID = "sb-old"
+	killed := exited("i", 0, 0)
+	killed.Reason = "OOMKilled"
+	forgotten := old("T0")
+	forgotten.InitContainerStatuses[0].State.Terminated.Reason = "OOMKilled"
+	own := func(policy v1.ContainerRestartPolicy) podOption {
+		return func(p *v1.Pod) {
+			inits("i")(p)
+			p.Spec.InitContainers[0].RestartPolicy = &policy
+		}
+	}
 	for _, test := range []struct {
 		rule    string
 		init    podOption
@@ -139,6 +149,10 @@ func TestInitStates(t *testing.T) {
 		{rule: "3.5 succeeded is left alone", init: inits("i"), records: []*runtime.ContainerStatus{exited("i", 0, 0)}, waiting: backoff, want: "T:000:Completed"},
 		{rule: "3.5 sidecar too", init: sidecars("i"), records: []*runtime.ContainerStatus{exited("i", 0, 0)}, waiting: backoff, want: "T:000:Completed"},
 		{rule: "3.6 failed", init: inits("i"), records: []*runtime.ContainerStatus{exited("i", 0, 1)}, waiting: backoff, want: "W:CrashLoopBackOff"},
+		{rule: "3.6 killed for memory", init: inits("i"), records: []*runtime.ContainerStatus{killed}, waiting: backoff, want: "W:CrashLoopBackOff"},
+		{rule: "3.6 under OnFailure", init: own("OnFailure"), records: []*runtime.ContainerStatus{killed}, waiting: backoff, want: "W:CrashLoopBackOff"},
+		{rule: "3.6 under Never", init: own("Never"), records: []*runtime.ContainerStatus{killed}, waiting: backoff, want: "T:000:OOMKilled"},
+		{rule: "3.6 its record is lost", init: own("OnFailure"), old: forgotten, waiting: backoff, want: "W:CrashLoopBackOff"},
 		{rule: "3.5 lost record", init: inits("i"), records: []*runtime.ContainerStatus{record("a", 0, runtime.Running)}, want: "T:000:Completed"},
 		{rule: "3.5 lost record, was running", init: inits("i"), old: old("R"), records: []*runtime.ContainerStatus{record("a", 0, runtime.Running)}, want: "T:000:Completed"},
 		{rule: "3.5 lost record of a sidecar", init: sidecars("i"), records: []*runtime.ContainerStatus{record("a", 0, runtime.Running)}, want: "W:PodInitializing"},
@@ -317,6 +331,12 @@ func TestStartedAndReady(t *testing.T) {
 		s := generate(t, Input{Pod: newPod(inits("i"), apps("a")), Runtime: view(record("i", 0, runtime.Running))})
 		if s.InitContainerStatuses[0].Ready {
 			t.Error("running init container is ready")
+		}
+		killed := exited("i", 0, 0)
+		killed.Reason = "OOMKilled"
+		s = generate(t, Input{Pod: newPod(inits("i"), apps("a"), policy(v1.RestartPolicyOnFailure)), Runtime: view(killed)})
+		if s.InitContainerStatuses[0].Ready || condition(&s, v1.PodInitialized).Status != v1.ConditionFalse {
+			t.Errorf("after a kill for memory: ready %t, %+v", s.InitContainerStatuses[0].Ready, condition(&s, v1.PodInitialized))
 		}
 	})
 	t.Run("4.2 sidecar", func(t *testing.T) {

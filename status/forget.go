@@ -57,7 +57,7 @@ func (m *Manager) forget(uid types.UID) {
 	delete(m.pods, uid)
 	last := *e
 	last.forgotten, last.changed = m.options.Clock.Now(), m.options.Clock.Now()
-	last.version++
+	last.advance()
 	last.status, last.finished, last.stale = over(e.pod, e.status), true, false
 	for _, s := range m.senders {
 		s.forget(e, &last)

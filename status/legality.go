@@ -48,9 +48,9 @@ func checkTransitions(pod *v1.Pod, old, fresh *v1.PodStatus) error {
 	return checkLeaving(pod, pod.Spec.InitContainers, old.InitContainerStatuses, fresh.InitContainerStatuses, true)
 }
 
-// checkLeaving checks one list of containers. If again is true, a new container may take the place
+// checkLeaving checks one list of containers. If initial is true, a new container may take the place
 // of one that has ended for good: init containers run once per sandbox.
-func checkLeaving(pod *v1.Pod, spec []v1.Container, old, fresh []v1.ContainerStatus, again bool) error {
+func checkLeaving(pod *v1.Pod, spec []v1.Container, old, fresh []v1.ContainerStatus, initial bool) error {
 	for i := range old {
 		end := old[i].State.Terminated
 		if end == nil {
@@ -60,11 +60,11 @@ func checkLeaving(pod *v1.Pod, spec []v1.Container, old, fresh []v1.ContainerSta
 		if now == nil || now.State.Terminated != nil || now.State.Running != nil {
 			continue
 		}
-		if again && now.ContainerID != "" && now.ContainerID != old[i].ContainerID {
+		if initial && now.ContainerID != "" && now.ContainerID != old[i].ContainerID {
 			continue
 		}
 		c := specOf(spec, old[i].Name)
-		if c == nil || mayLeave(pod, c, end) {
+		if c == nil || mayLeave(pod, c, end, initial) {
 			continue
 		}
 		return &transitionError{
@@ -78,8 +78,9 @@ func checkLeaving(pod *v1.Pod, spec []v1.Container, old, fresh []v1.ContainerSta
 // mayLeave reports whether a container may run again after this exit. It is a little wider than the
 // restart predicate: a failure under OnFailure suffices even if the container's own policy would
 // not restart it.
-func mayLeave(pod *v1.Pod, c *v1.Container, end *v1.ContainerStateTerminated) bool {
-	return end.ExitCode != 0 && pod.Spec.RestartPolicy == v1.RestartPolicyOnFailure || restartable(pod, c, end)
+func mayLeave(pod *v1.Pod, c *v1.Container, end *v1.ContainerStateTerminated, initial bool) bool {
+	return end.ExitCode != 0 && pod.Spec.RestartPolicy == v1.RestartPolicyOnFailure || restartable(pod, c, end) ||
+		initial && restartpolicy.OnInitExit(pod, c, end.ExitCode, end.Reason) != restartpolicy.Stay
 }
 
 // specOf finds a container of the spec by name.

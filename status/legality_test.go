@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 )
 
 // TestLeavingTerminated is the table under spec/status.md 7.5.
@@ -78,6 +79,29 @@ func TestInitContainerRunsAgainInNewSandbox(t *testing.T) {
 	after.ContainerStatuses[0].ContainerID = id("a1", 1).String()
 	if err := checkTransitions(pod, before, after); err == nil {
 		t.Error("an app container left Terminated")
+	}
+}
+
+// TestInitContainerLeavesAKillForMemory: an init container that the kernel killed for its memory use
+// has failed, also with code 0, and may run again under OnFailure; an app container may not.
+func TestInitContainerLeavesAKillForMemory(t *testing.T) {
+	pod := newPod(policy(onFailure))
+	before := scene(pod, "I T0, A T0")
+	before.InitContainerStatuses[0].State.Terminated.Reason = "OOMKilled"
+	before.ContainerStatuses[0].State.Terminated.Reason = "OOMKilled"
+	if err := checkTransitions(pod, before, scene(newPod(), "I W0, A T0")); err != nil {
+		t.Error(err)
+	}
+	if err := checkTransitions(pod, before, scene(newPod(), "I T0, A W0")); err == nil {
+		t.Error("an app container left Terminated")
+	}
+	pod.Spec.RestartPolicy = never
+	if err := checkTransitions(pod, before, scene(newPod(), "I W0, A T0")); err == nil {
+		t.Error("an init container left Terminated under Never")
+	}
+	pod.Spec.InitContainers[0].RestartPolicy = ptr.To(v1.ContainerRestartPolicyOnFailure)
+	if err := checkTransitions(pod, before, scene(newPod(), "I W0, A T0")); err != nil {
+		t.Error(err)
 	}
 }
 

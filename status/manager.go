@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"time"
 
@@ -39,7 +38,7 @@ type Options struct {
 	// Sinks get every change, independently of each other. Logs, metrics and the [Journal] name a
 	// sink by its method Name() string, or by its type if it has no such method. Further sinks of
 	// one name get "#2", "#3" and so on after it, in the order given here; sinks that keep what they
-	// have across a restart should have names of their own, because this order may change.
+	// have across a restart need names of their own, because this order may change.
 	Sinks []StatusSink
 	// Clock stamps transitions and times back-off. Nil means the real clock.
 	Clock clock.WithDelayedExecution
@@ -125,6 +124,18 @@ type entry struct {
 	// stale: the status is from before a restart and may be older than what a sink was last sent;
 	// it is not sent. Its version is above all that an earlier process can have sent.
 	stale bool
+	// refused: it is still stale because a status of this process was refused. A sink that has
+	// nothing from before the restart gets it.
+	refused bool
+	// gap is what the next change adds to the version, so that it is above all that an earlier
+	// process can have sent.
+	gap uint64
+}
+
+// advance gives an entry its next version.
+func (e *entry) advance() {
+	e.version += 1 + e.gap
+	e.gap = 0
 }
 
 // NewManager returns a manager. It is usable at once; nothing is sent before
@@ -183,13 +194,21 @@ func newJitter() func() float64 {
 // name. The first keeps the name it has, because records of earlier processes use it.
 func sinkNames(sinks []StatusSink) []string {
 	names := make([]string, len(sinks))
+	taken := map[string]bool{}
 	for i, sink := range sinks {
 		names[i] = sinkName(sink, i)
+		taken[names[i]] = true
 	}
+	first := map[string]bool{}
 	for i, name := range names {
-		for n := 2; slices.Contains(names[:i], names[i]) || names[i] != name && slices.Contains(names[i+1:], names[i]); n++ {
+		if !first[name] {
+			first[name] = true
+			continue
+		}
+		for n := 2; taken[names[i]]; n++ {
 			names[i] = fmt.Sprintf("%s#%d", name, n)
 		}
+		taken[names[i]] = true
 	}
 	return names
 }

@@ -390,7 +390,6 @@ func (m mirrors) TranslateUID(uid types.UID) types.UID {
 
 func (m mirrors) MirrorOf(pod *v1.Pod) *v1.Pod { return m[pod.UID] }
 
-// Spec/status.md 7.10; known UIDs include mirrors.
 // TestUnseenEndOfADebugContainerHoldsNothingBack: 7.8, 8.5: a debug container that still showed as
 // running when the pod ended does not keep sinks from its end.
 func TestUnseenEndOfADebugContainerHoldsNothingBack(t *testing.T) {
@@ -419,6 +418,7 @@ func TestUnseenEndOfADebugContainerHoldsNothingBack(t *testing.T) {
 	})
 }
 
+// Spec/status.md 7.10; known UIDs include mirrors.
 func TestOrphanedStatusesAreRemoved(t *testing.T) {
 	mirror := newPod(uid("mirror-1"))
 	m, _ := managed(t, Options{Mirrors: mirrors{"static-1": mirror}})

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/instrument/instrumenttest"
 )
@@ -41,6 +42,26 @@ func TestStatusMetricsCount(t *testing.T) {
 			want["podwright_status_updates_total{result="+result+"}"] = n
 		}
 		if diff := cmp.Diff(want, otel.Read(t.Context())); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
+// A round that holds an end back and has nothing else to send is no send.
+func TestHeldBackEndIsNotCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		otel := &instrumenttest.Meter{}
+		m := started(t, Options{Sinks: []StatusSink{NewChannelSink(10)}, Meter: otel, CouldHaveRunningContainers: func(types.UID) bool { return true }})
+		pod := newPod(policy(never), apps("a0"))
+		set(t, m, pod, withPhase(v1.PodRunning, scene(newPod(), "A R")))
+		synctest.Wait()
+		set(t, m, pod, withPhase(v1.PodFailed, scene(newPod(), "A R")))
+		advance(t, time.Minute)
+		want := map[string]float64{
+			"podwright_status_sends_total{result=stored,sink=channel}": 1,
+			"kubelet_pod_status_sync_duration_seconds{sink=channel}":   1,
+		}
+		if diff := cmp.Diff(want, otel.Take()); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	})

@@ -74,8 +74,11 @@ func (m *Manager) Restore(r Restored) {
 		e.ended, e.endedBefore = now, true
 	}
 	recorded := e.version
-	if e.stale {
+	switch {
+	case e.stale:
 		e.version += unrecorded
+	case !e.finished: // its status may have changed after its end
+		e.gap = unrecorded
 	}
 	m.pods[e.uid] = e
 	m.history.add(e.change())
@@ -90,8 +93,9 @@ func (m *Manager) Restore(r Restored) {
 }
 
 // unrecorded is more than the number of versions of a pod that a process can have sent before it
-// was killed without recording them: the record is at most a second late.
-const unrecorded = 1000
+// was killed without recording them: the record is a second late, but later, without a bound, on a
+// disk that fails.
+const unrecorded = 1 << 20
 
 // Adopt says that the source of a pod has named it. If the pod's status is from before a restart,
 // the API's status is merged into it (9.6). The manager keeps pod, which must not be modified
@@ -123,7 +127,7 @@ func (m *Manager) adopt(e *entry, pod *v1.Pod) {
 		return
 	}
 	e.status = &merged
-	e.version++
+	e.advance()
 	e.changed = m.options.Clock.Now()
 	m.record(e)
 	m.history.add(e.change())
@@ -132,14 +136,17 @@ func (m *Manager) adopt(e *entry, pod *v1.Pod) {
 	}
 }
 
-// confirm lets the sinks have a pod's status, because this process has now produced it. A sink that
-// can be read shows by itself whether it has a later status. The lock is held.
-func (m *Manager) confirm(e *entry) {
+// confirm lets the sinks have a pod's status, because this process has now produced it; recorded
+// says that the journal has it. A sink that can be read shows by itself whether it has a later
+// status. The lock is held.
+func (m *Manager) confirm(e *entry, recorded bool) {
 	if !e.stale {
 		return
 	}
 	e.stale = false
-	m.record(e) // the version at least is new
+	if !recorded {
+		m.record(e) // the version at least is new
+	}
 	for _, s := range m.senders {
 		d := s.pods[e.uid]
 		switch {
@@ -151,6 +158,24 @@ func (m *Manager) confirm(e *entry) {
 		}
 	}
 }
+
+// refuse lets the sinks that have nothing from before the restart have a pod's remembered status,
+// because the status that this process has produced was refused: nothing newer may come. The lock
+// is held.
+func (m *Manager) refuse(e *entry) {
+	if !e.stale || e.refused {
+		return
+	}
+	e.refused = true
+	for _, s := range m.senders {
+		if d := s.pods[e.uid]; d != nil && d.entry == e {
+			s.push(d) // the others still wait
+		}
+	}
+}
+
+// waits reports whether the sink does not get a status, because it is one of an earlier process.
+func (s *sender) waits(e *entry) bool { return e.stale && (s.persistent || !e.refused) }
 
 // record passes a change to the journal. The lock is held.
 func (m *Manager) record(e *entry) {

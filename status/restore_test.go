@@ -3,6 +3,7 @@ package status
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -21,6 +22,7 @@ type notebook struct {
 	changed map[types.UID]uint64
 	acked   map[types.UID]uint64
 	durable bool
+	calls   int // of Changed
 	// unfinished: the fact that a pod is finished is not written.
 	unfinished bool
 }
@@ -33,6 +35,7 @@ func (n *notebook) Changed(pod *v1.Pod, _ *v1.PodStatus, version uint64, _ bool)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.changed[pod.UID] = version
+	n.calls++
 }
 
 func (n *notebook) Acknowledged(uid types.UID, _ string, _ types.UID, version uint64) {
@@ -185,9 +188,102 @@ func TestUnrecordedStatusIsReplaced(t *testing.T) {
 	})
 }
 
-// TestRestartCostsAnAPINothing: 9.3: what an API has acknowledged is neither read nor written again
-// when a restarted process makes the same status, however often it restarts.
+// TestUnrecordedChangeAfterTheEnd: 9.3: a process that was killed may have sent a change of a pod
+// that had ended. The next process sends nothing again, and never something else under that version.
+func TestUnrecordedChangeAfterTheEnd(t *testing.T) {
+	bubble(t, "killed", func(t *testing.T) {
+		sink := &recorder{}
+		pod := newPod(apps("main"), policy(v1.RestartPolicyNever))
+		first := started(t, Options{Sinks: []StatusSink{persistent{sink}}, Journal: newNotebook(true)})
+		set(t, first, pod, withPhase(v1.PodFailed, message("failed")))
+		advance(t, time.Second)
+		recorded, _ := first.Get(pod.UID)
+		set(t, first, pod, withPhase(v1.PodFailed, message("failed, IP gone"))) // killed before this is recorded
+		advance(t, time.Second)
+
+		known := Restored{Pod: pod, Status: &recorded, Version: 1, Acked: map[string]Acked{"kept": {Version: 1, Target: pod.UID}}}
+		gone := &recorder{}
+		m := started(t, Options{Sinks: []StatusSink{persistent{gone}}, Journal: newNotebook(true)})
+		m.Restore(known)
+		m.Forget(pod.UID)
+		advance(t, time.Minute)
+		if got := versions(gone.got(pod.UID)); !slices.Equal(got, []uint64{2 + unrecorded}) {
+			t.Errorf("forgotten at once: sent %v", got)
+		}
+
+		m = started(t, Options{Sinks: []StatusSink{persistent{sink}}, Journal: newNotebook(true)})
+		m.Restore(known)
+		m.Adopt(pod)
+		set(t, m, pod, &recorded)
+		advance(t, time.Minute)
+		if got := versions(sink.got(pod.UID)); !slices.Equal(got, []uint64{1, 2}) {
+			t.Errorf("sent %v of an end that the sink has", got)
+		}
+		for range 2 {
+			if err := m.TerminatePod(pod); err != nil {
+				t.Fatal(err)
+			}
+			advance(t, time.Minute)
+		}
+		m.Forget(pod.UID)
+		advance(t, time.Minute)
+		got := sink.got(pod.UID)
+		if want := []uint64{1, 2, 2 + unrecorded, 4 + unrecorded}; !slices.Equal(versions(got), want) || !got[2].Finished || !got[3].Forgotten {
+			t.Errorf("sent %v, want %v", versions(got), want)
+		}
+	})
+}
+
+// TestConfirmedChangeIsRecordedOnce: 9.3: a status that is new and confirms the pod costs the journal
+// one call.
+func TestConfirmedChangeIsRecordedOnce(t *testing.T) {
+	bubble(t, "restored", func(t *testing.T) {
+		for text, pod := range map[string]*v1.Pod{"as it was": newPod(uid("same"), apps("main")), "new": newPod(uid("changed"), apps("main"))} {
+			journal := newNotebook(true)
+			m := started(t, Options{Sinks: []StatusSink{persistent{&recorder{}}}, Journal: journal})
+			pod.Status = v1.PodStatus{} // its source has none
+			known := message("as it was")
+			known.StartTime, known.ObservedGeneration = &metav1.Time{Time: t0}, pod.Generation
+			m.Restore(Restored{Pod: pod, Status: known, Version: 5})
+			for range 3 {
+				set(t, m, pod, message(text))
+			}
+			advance(t, time.Minute)
+			if n := journal.calls; n != 1 {
+				t.Errorf("%s: %d calls", text, n)
+			}
+		}
+	})
+}
+
+// TestRestartCostsAnAPINothing: 9.3: what an API has acknowledged is not written again when a
+// restarted process makes the same status, however often it restarts. It is read only if the pod's
+// source does not show that status.
 func TestRestartCostsAnAPINothing(t *testing.T) {
+	for _, shown := range []bool{false, true} {
+		bubble(t, fmt.Sprintf("delivered, and its source shows the status: %t", shown), func(t *testing.T) {
+			pod := newPod(apps("main"))
+			pod.Status = v1.PodStatus{}
+			api := newAPI(pod)
+			first := started(t, Options{Sinks: []StatusSink{api}, Journal: newNotebook(true)})
+			set(t, first, pod, message("as it was"))
+			advance(t, time.Minute)
+			recorded, _ := first.Get(pod.UID)
+			want := api.reads + 1
+			if shown {
+				pod, want = pod.DeepCopy(), api.reads
+				pod.Status = recorded
+			}
+			m := started(t, Options{Sinks: []StatusSink{api}, Journal: newNotebook(true)})
+			m.Restore(Restored{Pod: pod, Status: &recorded, Version: 1, Acked: map[string]Acked{m.Sinks()[0]: {Version: 1, Target: pod.UID}}})
+			m.ObservePod(pod)
+			set(t, m, pod, message("as it was"))
+			advance(t, time.Minute)
+			if api.reads != want || len(api.stores) != 1 {
+				t.Errorf("%d reads, want %d; stored %v", api.reads, want, versions(api.stores))
+			}
+		})
+	}
 	bubble(t, "restarts", func(t *testing.T) {
 		pod := newPod(apps("main"))
 		pod.Status = v1.PodStatus{} // its source has none
@@ -235,6 +331,39 @@ func TestRefusedStatusConfirmsNothing(t *testing.T) {
 		advance(t, time.Minute)
 		if n := sink.count(); n != 1 {
 			t.Errorf("%d sends once it is confirmed", n)
+		}
+	})
+}
+
+// TestRefusedStatusSilencesNoNewSink: 9.3: a sink that has nothing from before the restart gets the
+// remembered status, once, although no status of this process is accepted.
+func TestRefusedStatusSilencesNoNewSink(t *testing.T) {
+	bubble(t, "refused", func(t *testing.T) {
+		fresh, kept := &recorder{}, &recorder{}
+		m := started(t, Options{Sinks: []StatusSink{fresh, persistent{kept}}, Journal: newNotebook(true)})
+		pod := newPod(apps("main", "other"), policy(v1.RestartPolicyNever))
+		over := oneContainer(v1.PodRunning, ended("x://1", 0))
+		m.Restore(Restored{Pod: pod, Status: over, Version: 3})
+		advance(t, time.Minute)
+		if n := fresh.count(); n != 0 {
+			t.Errorf("%d sends before anything was looked at", n)
+		}
+		for range 10 {
+			if err := m.SetPodStatus(pod, *oneContainer(v1.PodRunning, v1.ContainerStatus{})); err == nil {
+				t.Fatal("a container left its end")
+			}
+			advance(t, time.Minute)
+		}
+		if got := versions(fresh.got(pod.UID)); !slices.Equal(got, []uint64{3 + unrecorded}) || kept.count() != 0 {
+			t.Errorf("sent %v, and %d to a sink that keeps statuses", got, kept.count())
+		}
+		if err := m.Flush(t.Context()); err != nil {
+			t.Error(err)
+		}
+		set(t, m, pod, over)
+		advance(t, time.Minute)
+		if f, k := fresh.got(pod.UID), kept.got(pod.UID); len(k) != 1 || f[len(f)-1].Version != k[0].Version {
+			t.Errorf("confirmed: sent %v and %v", versions(f), versions(k))
 		}
 	})
 }

@@ -143,7 +143,7 @@ func (s *sender) recheck(e *entry) {
 // process.
 func (s *sender) push(d *delivery) {
 	switch {
-	case d.closed, d.entry.stale:
+	case d.closed, s.waits(d.entry):
 		return
 	case d.state == sending:
 		d.again = true
@@ -164,7 +164,7 @@ func (s *sender) pending() int {
 	n := 0
 	for _, d := range s.pods {
 		unknown := d.outside && !d.held && d.state == delayed // the sink does not know the pod
-		if d.state == sending || !d.closed && !unknown && !d.entry.stale && d.acked < d.entry.version {
+		if d.state == sending || !d.closed && !unknown && !s.waits(d.entry) && d.acked < d.entry.version {
 			n++
 		}
 	}
@@ -308,11 +308,11 @@ func (s *sender) round(ctx context.Context, d *delivery, j job) {
 	m.mu.Lock()
 	answered()
 	s.inFlight--
-	untold := s.finish(d, j, o)
+	gaveUp := s.finish(d, j, o)
 	s.notify()
 	m.progressed()
 	m.mu.Unlock() // before anything is logged: a logger may block
-	if untold {
+	if gaveUp {
 		m.options.Logger.Error(o.err, "Cannot tell the sink that a pod was forgotten", "sink", s.name, "uid", j.entry.uid)
 	}
 }
@@ -349,9 +349,9 @@ func (s *sender) attempt(ctx context.Context, j job) (o outcome) {
 	return o
 }
 
-// finish records the outcome of a delivery and files it again; untold: it gives up telling the sink
-// that the pod was forgotten. The manager's lock is held.
-func (s *sender) finish(d *delivery, j job, o outcome) (untold bool) {
+// finish records the outcome of a delivery and files it again; gaveUp: it no longer tries to tell
+// the sink that the pod was forgotten. The manager's lock is held.
+func (s *sender) finish(d *delivery, j job, o outcome) (gaveUp bool) {
 	d.state = idle
 	if d.entry != j.entry { // a new life began meanwhile
 		s.push(d)

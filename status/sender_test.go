@@ -512,7 +512,6 @@ func TestSending(t *testing.T) {
 	})
 }
 
-// TestRetryDelay: spec/status.md 8.7.
 // named is a recorder with a name.
 type named struct {
 	*recorder
@@ -560,6 +559,7 @@ func TestNothingWaitsForALogger(t *testing.T) {
 	})
 }
 
+// TestRetryDelay: spec/status.md 8.7.
 func TestRetryDelay(t *testing.T) {
 	for failures, want := range map[int]time.Duration{1: time.Second, 2: 2 * time.Second, 6: 30 * time.Second, 100: 30 * time.Second} {
 		if got := retryDelay(time.Second, 30*time.Second, failures, 0); got != want {

@@ -95,6 +95,10 @@ type Update struct {
 	// Version counts the accepted changes of the pod, from 1. After a restart of the engine it
 	// continues, with a gap, if the engine remembers statuses ([Journal]); otherwise, and when a
 	// forgotten pod comes back, it starts again at 1.
+	//
+	// One version may come with two statuses: the end of a pod is held back while a container may
+	// still run, and then comes first with the phase before it, later with its own. So store an
+	// update whose version is known, unless its status is known too.
 	Version uint64
 	// Status is the complete status to store, already merged with what the sink has (spec/status.md
 	// 8.4). Read-only.
@@ -126,7 +130,7 @@ type PodReader interface {
 // Persistent is an optional ability of a [StatusSink] that, after a restart of the process, still
 // has what it took before: it is not told of the end of a pod again, and of other pods once the
 // process has looked at them. A sink with neither this nor [PodReader] gets the status of every pod
-// once more. Persistent sinks need different names (Options.Sinks).
+// once more. Persistent sinks, and those that are a [PodReader], need names of their own (Options.Sinks).
 type Persistent interface {
 	// Persistent never changes its answer.
 	Persistent() bool

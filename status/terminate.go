@@ -92,7 +92,7 @@ func everInitialized(pod *v1.Pod, s *v1.PodStatus) bool {
 	if restartpolicy.IsSidecar(last) {
 		return cs.State.Running != nil && cs.Started != nil && *cs.Started
 	}
-	return succeeded(&cs.State) || succeeded(&cs.LastTerminationState)
+	return initialDone(&cs.State) || initialDone(&cs.LastTerminationState)
 }
 
 // evidence reports whether a container was ever started.

@@ -123,14 +123,20 @@ func (m *Manager) update(pod *v1.Pod, status *v1.PodStatus, force, finished bool
 		m.mu.Lock()
 		e = m.pods[pod.UID] // another call may have added it
 	}
+	var recorded uint64
 	if e != nil {
+		recorded = e.version
 		m.adopt(e, pod)
 		old = e.status
 	}
 	var remarks remarks
 	err := m.updateLocked(pod, e, old, status, force, finished, &remarks)
-	if e != nil && err == nil { // a refused status confirms nothing
-		m.confirm(e)
+	switch {
+	case e == nil:
+	case err == nil:
+		m.confirm(e, e.version != recorded)
+	default: // a refused status confirms nothing
+		m.refuse(e)
 	}
 	m.mu.Unlock()
 
@@ -214,7 +220,7 @@ func (m *Manager) updateLocked(pod *v1.Pod, e *entry, old, status *v1.PodStatus,
 		e.status = fresh
 	}
 	e.finished = finished
-	e.version++
+	e.advance()
 	e.changed = now
 	if podinfo.Terminal(e.status.Phase) && e.ended.IsZero() {
 		e.ended = now

@@ -8,6 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
+
+	"k8s.io/utils/clock"
 )
 
 // ErrInUse is returned by [Acquire] while another holder has the lock.
@@ -20,13 +23,28 @@ const fileName = ".lock"
 // Lock is a held lock.
 type Lock struct{ files []*os.File }
 
-// Acquire locks dir, which must exist, without waiting, and writes the owner into the lock file.
+// [Holder], or a program that tidies up folders, holds a lock only for a moment: Acquire tries so
+// often, with so much time in between, before it takes it for that of another engine.
+const (
+	attempts = 50
+	pause    = 2 * time.Millisecond
+)
+
+// Acquire locks dir, which must exist, and writes the owner into the lock file. It waits for a
+// moment at most.
 //
 // It locks the file and the folder itself: on a disk that cannot be written there may be no file,
 // and one that is made later must not let a second holder in.
 func Acquire(dir, owner string) (*Lock, error) {
 	l := &Lock{}
-	if err := l.acquire(dir); err != nil {
+	err := l.acquire(dir)
+	for n := 1; n < attempts && errors.Is(err, ErrInUse); n++ {
+		_ = l.Release()
+		clock.RealClock{}.Sleep(pause)
+		l = &Lock{}
+		err = l.acquire(dir)
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("lock %s: %w", dir, err), l.Release())
 	}
 	// On a disk that cannot be written, the owner is not recorded; see [Holder].

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -88,7 +89,51 @@ func TestRival(t *testing.T) {
 	}
 }
 
-// An engine that found no room for the lock file keeps others out, also once there is room.
+// An engine that could not record its owner may be a rival: the text says no more than that.
+func TestRivalWithoutARecord(t *testing.T) {
+	ours, theirs := t.TempDir(), t.TempDir()
+	for _, dir := range []string{ours, theirs} {
+		lock, err := dirlock.Acquire(dir, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = lock.Release() })
+	}
+	if err := dirlock.Rival(theirs, ours, "a"); !errors.Is(err, dirlock.ErrSameOwner) || strings.Contains(err.Error(), "has the OwnerID") {
+		t.Error(err)
+	}
+}
+
+// Looking up the holder keeps nothing from locking the folder, and neither does a program that
+// locks it for a moment.
+func TestLookingUpTheHolderRefusesNothing(t *testing.T) {
+	dir := t.TempDir()
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				dirlock.Holder(dir)
+			}
+		}
+	}()
+	for range 20 {
+		lock, err := dirlock.Acquire(dir, "a")
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		_ = lock.Release()
+	}
+	close(stop)
+	<-done
+}
+
+// An engine without a lock file, because there was no room for it or somebody removed it, keeps
+// others out, also once there is a file.
 func TestHolderWithoutAFile(t *testing.T) {
 	dir := t.TempDir()
 	folder, err := os.Open(dir) // what an engine on a full disk holds
@@ -113,7 +158,7 @@ func TestHolderWithoutAFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The same on a disk that fills up while the file is gone.
+	// The same for one whose file was removed.
 	if err := os.Remove(filepath.Join(dir, ".lock")); err != nil {
 		t.Fatal(err)
 	}

@@ -9,8 +9,8 @@ import (
 // ErrSameOwner is returned by [Rival] while an engine of the same owner runs elsewhere.
 var ErrSameOwner = errors.New("another engine runs with the same owner")
 
-// Rival returns an error if the engine that holds theirs runs for the same owner as the engine that
-// holds ours. If the two are the same folder, under whatever names, there is no rival. A folder
+// Rival returns an error if the engine that holds theirs runs, or may run, for the same owner as the
+// engine that holds ours. If the two are the same folder, under whatever names, there is no rival. A folder
 // that is gone, or is on another machine, belongs to an engine that has ended.
 func Rival(theirs, ours, owner string) error {
 	their, err := os.Stat(theirs)
@@ -21,8 +21,12 @@ func Rival(theirs, ours, owner string) error {
 		return nil
 	}
 	holder, held := Holder(theirs)
-	if !held || holder != "" && holder != owner {
+	switch {
+	case !held || holder != "" && holder != owner:
 		return nil
+	case holder == "":
+		return fmt.Errorf("%w, or may: the engine on %s could not record its OwnerID, and would stop what this one starts if it is %q too; end that engine, or free space on its disk and start it again",
+			ErrSameOwner, theirs, owner)
 	}
 	return fmt.Errorf("%w: the engine on %s has the OwnerID %q too, and would stop what this one starts; end that engine, or give this one another Node.OwnerID or Node.Name",
 		ErrSameOwner, theirs, owner)

@@ -354,6 +354,8 @@ func TestBadSinkHarmsNoOther(t *testing.T) {
 // reading is a bad sink that also reads.
 type reading struct{ *bad }
 
+func (reading) Name() string { return "api" }
+
 func (b reading) ReadPod(_ context.Context, ref status.PodRef) (*v1.Pod, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

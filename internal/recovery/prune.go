@@ -94,7 +94,9 @@ func (p *Pruner) RemoveOrphanedStatuses(desired map[types.UID]struct{}) {
 	j.keeper.Dismiss(func(uid types.UID) bool { _, ok := known[uid]; return ok })
 	p.options.Forget(known)
 	for _, r := range renewed { // now nothing of the earlier life gets into the new record
-		j.Renew(r.UID)
+		if now := j.Get(r.UID); now != nil && now.Lives == r.Lives { // otherwise a source has renewed it since
+			j.Renew(r.UID)
+		}
 	}
 	p.remove(removed)
 }

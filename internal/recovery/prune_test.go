@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -79,4 +80,50 @@ func TestPrunerRemovesRecordsOfNoMoreUse(t *testing.T) { // CK7, HI7
 			t.Error("the record that is of no more use goes, and only that")
 		}
 	})
+}
+
+// TestPassRenewsALifeOnce: IN10: while a pass runs, a source may begin a new life of a UID that the
+// pass found over. What that life has recorded stays.
+func TestPassRenewsALifeOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, newDisk(newRecord("a", phase(v1.PodFailed), finished, retired), newRecord("b", phase(v1.PodFailed), finished, retired))).keep()
+		NewPruner(PrunerOptions{
+			Journal: r.journal, Desired: pods{"a": nil}, Workers: workers{}, Undecided: func() error { return nil }, View: r.Get, Clock: clock.RealClock{},
+			Forget: func(map[types.UID]struct{}) {
+				r.journal.renewRetired([]*v1.Pod{newPod("a")})
+				r.Complete(podworkers.UpdateOptions{Type: podworkers.Create, Pod: newPod("a")})
+				if err := r.journal.Record(t.Context(), "a", podworkers.Facts{}); err != nil {
+					t.Error(err)
+				}
+			},
+			Untold: func(types.UID) bool { return false },
+		}).RemoveOrphanedStatuses(nil)
+		if record := r.journal.Get("a"); record.Lives != 1 || record.Admission == nil || !r.journal.Handed("a") {
+			t.Errorf("%d lives, admission %v, handed over %v", record.Lives, record.Admission, r.journal.Handed("a"))
+		}
+	})
+}
+
+// TestEarlyStopCountsForOneLife: a pod that the node told to stop before its source had named it
+// counts as delivered once that life is over and the UID has another.
+func TestEarlyStopCountsForOneLife(t *testing.T) {
+	for name, end := range map[string]func(j *Journal){
+		"forgotten": func(j *Journal) { j.Delete("a") },
+		"retired":   func(j *Journal) { j.retire(j.Get("a")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				j := newRig(t, newDisk(newRecord("a", phase(v1.PodFailed), finished))).keep().journal
+				j.adoptEarly(newPod("a"))
+				if j.Delivered("a") {
+					t.Error("no source has named it")
+				}
+				end(j)
+				j.Adopt(newPod("a"))
+				if !j.Delivered("a") {
+					t.Error("it was stopped because no source wanted it")
+				}
+			})
+		})
+	}
 }

@@ -6,9 +6,9 @@ import (
 	"github.com/podwright/podwright/status"
 )
 
-// CheckSinks returns what is wrong with the sinks of an engine: one is missing, or several that keep
-// statuses have one name. What each has is recorded under its name, and told apart only by the
-// order, which may be another after a restart.
+// CheckSinks returns what is wrong with the sinks of an engine: one is missing, or one that keeps
+// statuses has no name of its own. What each has is recorded under its name, and otherwise told
+// apart only by the order, which may be another after a restart.
 func CheckSinks(sinks []status.StatusSink) (problems []error) {
 	first := map[string]int{}
 	for i, s := range sinks {
@@ -17,7 +17,11 @@ func CheckSinks(sinks []status.StatusSink) (problems []error) {
 			continue
 		}
 		named, ok := s.(interface{ Name() string })
-		if !ok {
+		switch {
+		case !ok && keeps(s):
+			problems = append(problems, fmt.Errorf("Observe.Sinks[%d], a %T, keeps what it has across a restart, and that is recorded by its name: give it a method Name() string", i, s))
+			continue
+		case !ok:
 			continue
 		}
 		name := named.Name()

@@ -24,7 +24,12 @@ func (k keeper) Persistent() bool { return k.kept }
 
 func (reader) ReadPod(context.Context, status.PodRef) (*v1.Pod, error) { return nil, nil }
 
-// TestSinks: sinks that keep statuses need names of their own; others may share one.
+// nameless is a sink that keeps statuses and has no name.
+type nameless struct{ status.StatusSink }
+
+func (nameless) Persistent() bool { return true }
+
+// TestCheckSinks: sinks that keep statuses need names of their own; others may share one, or have none.
 func TestCheckSinks(t *testing.T) {
 	channel := status.NewChannelSink(0)
 	unnamed := status.SinkFunc(nil)
@@ -39,6 +44,7 @@ func TestCheckSinks(t *testing.T) {
 		{"one is missing", []status.StatusSink{channel, nil}, "Observe.Sinks[1] is nil"},
 		{"two that keep", []status.StatusSink{keeper{channel, true}, unnamed, keeper{channel, true}}, "Observe.Sinks[0] and [2] are both named"},
 		{"one of two keeps", []status.StatusSink{channel, keeper{channel, true}}, "Observe.Sinks[0] and [1] are both named"},
+		{"one that keeps has no name", []status.StatusSink{unnamed, nameless{unnamed}}, "Observe.Sinks[1], a recovery.nameless, keeps what it has"},
 		{"two before an API", []status.StatusSink{reader{channel}, reader{channel}}, "Observe.Sinks[0] and [1] are both named"},
 	} {
 		err := errors.Join(CheckSinks(test.sinks)...)

@@ -40,8 +40,9 @@ type Keeper struct {
 	// missing. Zero means never, or not now.
 	loadedAt, wrote, writing, spent time.Time
 
-	// Only the goroutine of Run uses what follows.
+	// Only the goroutine of Run uses what follows. lines are waiting to be logged.
 	reserve reserve
+	lines   chan func()
 }
 
 // entry is one pod. Guarded by Keeper.mu.

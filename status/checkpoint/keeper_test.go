@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -268,41 +269,58 @@ func TestBadRecordHarmsNoOtherAtTheEnd(t *testing.T) {
 
 // TestNothingWaitsForALogger: log lines about the store may take as long as they like.
 func TestNothingWaitsForALogger(t *testing.T) {
-	for _, loads := range []bool{true, false} {
-		var broken error
-		lines, release := make(chan string), make(chan struct{})
+	synctest.Test(t, func(t *testing.T) {
+		var broken atomic.Bool
+		fail := func() error {
+			if broken.Load() {
+				return syscall.EIO
+			}
+			return nil
+		}
+		var lines []string
+		release := make(chan struct{})
+		written := map[types.UID]int{}
 		k := checkpoint.NewKeeper(checkpoint.Options{
 			Store: checkpoint.NewFiles(&checkpointtest.Points{
-				FS: &checkpointtest.Disk{}, Before: func(checkpointtest.Op) error { return broken }, OnRead: func(string) error { return broken },
+				FS: &checkpointtest.Disk{}, Before: func(checkpointtest.Op) error { return fail() }, OnRead: func(string) error { return fail() },
 			}),
 			Reserve: -1,
-			Logger:  funcr.New(func(_, line string) { lines <- line; <-release }, funcr.Options{}),
+			Written: func(uid types.UID) { written[uid]++ },
+			Logger:  funcr.New(func(_, line string) { lines = append(lines, line); <-release }, funcr.Options{}),
 		})
-		if loads {
-			broken = syscall.EIO
-			ended := make(chan error)
-			go func() { _, err := k.Load(t.Context()); ended <- err }()
-			<-lines
-			k.Get("a")
-			close(release)
-			if err := <-ended; !errors.Is(err, syscall.EIO) {
+		broken.Store(true)
+		loaded := make(chan error)
+		go func() { _, err := k.Load(t.Context()); loaded <- err }()
+		synctest.Wait()
+		k.Get("a")
+		release <- struct{}{}
+		if err := <-loaded; !errors.Is(err, syscall.EIO) {
+			t.Error(err)
+		}
+		broken.Store(false)
+		stop := run(t, k)
+		for n := range 20 { // more turns than lines may wait
+			broken.Store(true)
+			ensure(k, "a", checkpoint.Durable)
+			if err := k.Sync(t.Context(), "a"); !errors.Is(err, syscall.EIO) {
 				t.Error(err)
 			}
-			continue
+			broken.Store(false)
+			for _, uid := range []types.UID{"b", "a"} {
+				ensure(k, uid, checkpoint.Durable)
+				err := k.Sync(t.Context(), uid)
+				synctest.Wait()
+				if err != nil || written[uid] <= n {
+					t.Errorf("while the logger is busy: %v, %d writes of %s are known", err, written[uid], uid)
+				}
+			}
 		}
-		run(t, k)
-		broken = syscall.EIO
-		ensure(k, "a", checkpoint.Durable)
-		<-lines
-		k.Get("a")
-		broken = nil
-		release <- struct{}{}
-		if line := <-lines; !strings.Contains(line, "again") {
-			t.Error(line)
-		}
-		k.Get("a")
 		close(release)
-	}
+		stop()
+		if n := len(lines); n > 18 || !strings.Contains(lines[1], "fail") || !strings.Contains(lines[n-1], "again") {
+			t.Errorf("%d lines: %q", n, lines)
+		}
+	})
 }
 
 // CK7, cleanup edge case 36: a record goes for good, and a new life of

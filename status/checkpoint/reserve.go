@@ -43,14 +43,14 @@ func (k *Keeper) keepReserve(now time.Time) time.Duration {
 	case r.held: // it was given up a moment ago: there is no room
 		r.held, r.retry = false, now.Add(k.options.RetryMax)
 		k.spend(now)
-		k.options.Logger.Info("The disk is full, the space set apart for checkpoints was given up")
+		k.logLater(func() { k.options.Logger.Info("The disk is full, the space set apart for checkpoints was given up") })
 	}
 	if wait := r.retry.Sub(now); wait > 0 {
 		return wait
 	}
 	if err := r.store.Reserve(k.options.Reserve); err != nil {
 		if r.retry.IsZero() {
-			k.options.Logger.Error(err, "No space can be set apart for checkpoints")
+			k.logLater(func() { k.options.Logger.Error(err, "No space can be set apart for checkpoints") })
 			k.spend(now)
 		}
 		r.retry = now.Add(k.options.RetryMax)

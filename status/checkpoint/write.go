@@ -38,6 +38,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	k.running = true
 	k.mu.Unlock()
 	defer k.export()()
+	defer k.startLog()()
 	last := context.WithoutCancel(ctx)
 	for ctx.Err() == nil {
 		retry := k.keepReserve(k.options.Clock.Now())
@@ -194,7 +195,9 @@ func (k *Keeper) write(ctx context.Context, jobs []job) (bad map[types.UID]error
 	}
 	k.metrics.wrote(ctx, len(jobs)-len(bad), len(bad), k.options.Clock.Since(began))
 	written, turn := k.finishBatch(jobs, bad)
-	k.log(turn)
+	if turn.began != nil || turn.ended {
+		k.logLater(func() { k.log(turn) })
+	}
 	for _, uid := range written {
 		k.options.Written(uid)
 	}
@@ -300,7 +303,42 @@ type turn struct {
 	failedFor time.Duration
 }
 
-// log logs a turn. The lock is not held: a logger may block, and nothing else waits for it.
+// maxLines bounds the lines that wait for the logger.
+const maxLines = 16
+
+// startLog starts the goroutine that logs for Run; end waits until it has logged what is left. A
+// logger may block, and neither records nor what waits for them wait for it.
+func (k *Keeper) startLog() (end func()) {
+	k.lines = make(chan func(), maxLines)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for line := range k.lines {
+			line()
+		}
+	}()
+	return func() {
+		close(k.lines)
+		<-done
+	}
+}
+
+// logLater logs without waiting. If the logger is that far behind, the oldest line is lost.
+func (k *Keeper) logLater(line func()) {
+	for {
+		select {
+		case k.lines <- line:
+			return
+		default:
+		}
+		select {
+		case <-k.lines:
+		default:
+		}
+	}
+}
+
+// log logs a turn. The lock is not held: a logger may block.
 func (k *Keeper) log(t turn) {
 	switch {
 	case t.began != nil:
