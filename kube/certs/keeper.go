@@ -262,7 +262,7 @@ func (k *Keeper) exchange(ctx context.Context, r request) (*certificatesv1.Certi
 			k.options.Logger.Info("A certificate is asked for", "request", r.name, "signer", r.signer)
 		}
 	}
-	k.refused = current != nil && apierrors.IsUnauthorized(err)
+	k.refused = current != nil && apierrors.IsUnauthorized(err) && !answers.Page(err)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/podwright/podwright/internal/backoff"
 	"github.com/podwright/podwright/internal/timing"
+	"github.com/podwright/podwright/kube/internal/answers"
 	"github.com/podwright/podwright/kube/internal/spread"
 )
 
@@ -130,7 +131,7 @@ func pauseAfter(err error, previous time.Duration) time.Duration {
 	if errors.Is(err, errRefused) {
 		return backoff.Next(pauseRefusal, pauseMaxRefused, previous)
 	}
-	if apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
+	if !answers.Page(err) && (apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)) {
 		return backoff.Next(pauseMin, pauseMaxRefused, previous)
 	}
 	pause := backoff.Next(pauseMin, pauseMax, previous)

@@ -95,6 +95,7 @@ func TestPauses(t *testing.T) {
 		"away long":       {errors.New("connection refused"), 20 * time.Second, 30 * time.Second},
 		"bad token":       {apierrors.NewUnauthorized("no"), 0, time.Second},
 		"bad token, long": {apierrors.NewUnauthorized("no"), 400 * time.Second, 10 * time.Minute},
+		"a page, long":    {apierrors.NewGenericServerResponse(401, "post", requestsResource, "", "<html>", 0, true), 400 * time.Second, 30 * time.Second},
 		"denied":          {errRefused, 0, 30 * time.Second},
 		"denied again":    {errRefused, 30 * time.Second, time.Minute},
 		"denied, long":    {errRefused, 9 * time.Minute, 10 * time.Minute},

@@ -4,71 +4,94 @@ import (
 	"maps"
 	"time"
 
-	"k8s.io/client-go/tools/record"
-
 	"github.com/podwright/podwright/kube/internal/spread"
 )
 
 const (
-	// maxTries is how often an event is sent that the server fails to store.
+	// maxTries is how often an event is sent that the server fails to store while it stores those of others.
 	maxTries = 5
-	// heldFor is how long a namespace without another event is remembered after its pause.
-	heldFor = time.Minute
+	// maxHeld is for how long an event is sent again if no other is stored meanwhile.
+	maxHeld = 10 * time.Minute
+	// heldFor is how long a namespace without another event is remembered after its pause, so that it goes on
+	// coming after the others.
+	heldFor = time.Hour
+	// several namespaces that fail while no event is stored mean that the server fails.
+	several = 3
 )
 
-// outgoing is an event that is being sent; tries counts the failures to store it.
-type outgoing struct {
-	result *record.EventCorrelateResult
-	tries  int
-}
-
-// held are the namespaces whose events the server fails to store, for example because an admission
-// webhook is down. Their events wait, those of others do not. Only Run uses it.
+// held are the namespaces with events that the server failed to store, for example because an admission
+// webhook is down. They have pauses, and come after the other namespaces. Only Run uses it.
 type held map[string]*hold
 
-// hold is a namespace that waits until a moment, with the event that is then sent again. The event is
-// nil if it was dropped. failures counts the failures since one was stored.
+// hold is one such namespace.
 type hold struct {
-	event    *outgoing
+	// failures counts those since an event of the namespace was stored.
 	failures int
-	until    time.Time
+	// until is when its pause is over.
+	until time.Time
+	// alone means that no event of another namespace was stored since this one's last event failed for the first time.
+	alone bool
 }
 
-// hold lets the namespace of an event wait that the server failed to store; the last try drops the event.
-func (r *Recorder) hold(e *outgoing, err error) {
-	namespace, now := e.result.Event.Namespace, r.options.Clock.Now()
+// hold puts back or drops an event that the server failed to store, and lets its namespace wait. It returns
+// the pause that all namespaces make.
+func (r *Recorder) hold(e *outgoing, err error) (pause time.Duration) {
+	namespace, now := e.event.Namespace, r.options.Clock.Now()
 	h := r.held[namespace]
 	if h == nil {
 		h = &hold{}
 		r.held[namespace] = h
 	}
-	e.tries++
 	h.failures++
-	h.event, h.until = e, now.Add(spread.Out(pauseAfter(err, h.failures), r.options.Node+namespace, now))
-	if e.tries >= maxTries {
-		h.event = nil
+	h.until = now.Add(spread.Out(pauseAfter(err, h.failures), r.options.Node+namespace, now))
+	if e.tries++; e.tries == 1 {
+		e.since, h.alone = now, true
+	}
+	if !h.alone && e.tries >= maxTries || now.Sub(e.since) >= maxHeld {
 		r.queue.drop()
+	} else {
+		r.queue.putBack(e)
+	}
+	if alone := r.held.alone(); alone >= several {
+		pause = spread.Out(pauseAfter(err, alone-several+1), r.options.Node, now)
+	}
+	return pause
+}
+
+// stored notes that the server stored an event of a namespace, so it fails because of the others.
+func (h held) stored(namespace string) {
+	delete(h, namespace)
+	for _, n := range h {
+		n.alone = false
 	}
 }
 
-// due returns an event that is to be sent again now, nil if there is none.
-func (h held) due(now time.Time) *outgoing {
-	maps.DeleteFunc(h, func(_ string, n *hold) bool { return n.event == nil && now.Sub(n.until) >= heldFor })
+// alone counts the namespaces that failed since an event was stored.
+func (h held) alone() (count int) {
 	for _, n := range h {
-		if n.event != nil && !now.Before(n.until) {
-			return n.event
+		if n.alone {
+			count++
 		}
 	}
-	return nil
+	return count
 }
 
-// waits reports whether queued events of a namespace wait.
-func (h held) waits(namespace string, now time.Time) bool {
+// turn returns since when a namespace may send; the zero time is that of one that is not held. ok is false
+// during a pause.
+func (h held) turn(namespace string, now time.Time) (at time.Time, ok bool) {
 	n := h[namespace]
-	return n != nil && (n.event != nil || now.Before(n.until))
+	if n == nil {
+		return time.Time{}, true
+	}
+	return n.until, !now.Before(n.until)
 }
 
-// earliest returns when the first of the namespaces that wait now has waited long enough.
+// forget drops namespaces whose pause was over some time ago. None of their events may wait.
+func (h held) forget(now time.Time) {
+	maps.DeleteFunc(h, func(_ string, n *hold) bool { return now.Sub(n.until) >= heldFor })
+}
+
+// earliest returns when the first of the current pauses is over.
 func (h held) earliest(now time.Time) (until time.Time, ok bool) {
 	for _, n := range h {
 		if n.until.After(now) && (!ok || n.until.Before(until)) {
@@ -77,6 +100,3 @@ func (h held) earliest(now time.Time) (until time.Time, ok bool) {
 	}
 	return until, ok
 }
-
-// release ends the wait of a namespace.
-func (h held) release(namespace string) { delete(h, namespace) }

@@ -3,9 +3,21 @@ package events
 import (
 	"slices"
 	"sync"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/record"
 )
+
+// outgoing is an event on its way to the server.
+type outgoing struct {
+	event *v1.Event
+	// result is what is sent, nil until the event was compared with those before it.
+	result *record.EventCorrelateResult
+	// tries counts the failures to store it, the first of them at since.
+	tries int
+	since time.Time
+}
 
 // queue holds events until they are sent, in order. It is bounded: the oldest make room.
 type queue struct {
@@ -14,7 +26,7 @@ type queue struct {
 	more chan struct{}
 
 	mu      sync.Mutex
-	waiting []*v1.Event
+	waiting []*outgoing
 	dropped int
 }
 
@@ -29,12 +41,24 @@ func (q *queue) push(event *v1.Event) {
 		q.waiting = q.waiting[1:]
 		q.dropped++
 	}
-	q.waiting = append(q.waiting, event)
+	q.waiting = append(q.waiting, &outgoing{event: event})
 	q.mu.Unlock()
 	select {
 	case q.more <- struct{}{}:
 	default:
 	}
+}
+
+// putBack returns a popped event, which is older than those of its namespace that wait. If the queue
+// is full by now, it makes room.
+func (q *queue) putBack(e *outgoing) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.waiting) >= q.limit {
+		q.dropped++
+		return
+	}
+	q.waiting = slices.Insert(q.waiting, 0, e)
 }
 
 // drop counts an event that was popped and is not sent.
@@ -44,23 +68,29 @@ func (q *queue) drop() {
 	q.dropped++
 }
 
-// pop returns the oldest event of a namespace that does not wait, nil if there is none, and how many
-// were dropped since the last pop.
-func (q *queue) pop(waits func(namespace string) bool) (event *v1.Event, dropped int) {
+// pop returns the oldest event of the namespace whose turn is the earliest, nil if none has one, and how
+// many were dropped since the last pop.
+func (q *queue) pop(turn func(namespace string) (at time.Time, ok bool)) (event *outgoing, dropped int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	dropped, q.dropped = q.dropped, 0
-	i := slices.IndexFunc(q.waiting, func(e *v1.Event) bool { return !waits(e.Namespace) })
-	switch {
-	case len(q.waiting) == 0:
-		q.waiting = nil
-		return nil, dropped
-	case i < 0:
+	found, first := -1, time.Time{}
+	for i, e := range q.waiting {
+		if at, ok := turn(e.event.Namespace); ok && (found < 0 || at.Before(first)) {
+			found, first = i, at
+		}
+		if found >= 0 && first.IsZero() {
+			break
+		}
+	}
+	if found < 0 {
 		return nil, dropped
 	}
-	event = q.waiting[i]
-	copy(q.waiting[1:i+1], q.waiting[:i])
+	event = q.waiting[found]
+	copy(q.waiting[1:found+1], q.waiting[:found])
 	q.waiting[0] = nil
-	q.waiting = q.waiting[1:]
+	if q.waiting = q.waiting[1:]; len(q.waiting) == 0 {
+		q.waiting = nil
+	}
 	return event, dropped
 }

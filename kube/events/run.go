@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	// callTimeout bounds one call. It is longer than an API server waits for an admission webhook (30 s), whose
-	// failure is an answer about the event.
-	callTimeout = 35 * time.Second
+	// callTimeout bounds one call. It is longer than an API server takes to answer (60 s), which may have to wait
+	// for several admission webhooks: their failure is an answer about the event.
+	callTimeout = 65 * time.Second
 	// retryMin and retryMax bound the pause after a call that failed.
 	retryMin = time.Second
 	retryMax = 30 * time.Second
@@ -62,21 +62,21 @@ func (r *Recorder) sendAll(ctx context.Context, wait bool) (unsent *outgoing) {
 	return nil
 }
 
-// next returns what is sent next: an event that is sent again, otherwise the oldest one that does not
-// wait for others. more says that an event was merged, so there may be another one.
+// next returns what is sent now, nil for nothing. more means that there may be something else: the event whose
+// turn it was is not sent.
 func (r *Recorder) next(now time.Time) (e *outgoing, dropped int, more bool) {
-	if e := r.held.due(now); e != nil {
-		return e, 0, false
-	}
-	event, dropped := r.queue.pop(func(namespace string) bool { return r.held.waits(namespace, now) })
-	if event == nil {
+	e, dropped = r.queue.pop(func(namespace string) (time.Time, bool) { return r.held.turn(namespace, now) })
+	if e == nil {
+		r.held.forget(now)
 		return nil, dropped, false
 	}
-	result := r.correlate(event)
-	if result == nil {
+	if e.result == nil {
+		e.result = r.correlate(e.event)
+	}
+	if e.result == nil {
 		return nil, dropped, true
 	}
-	return &outgoing{result: result}, dropped, false
+	return e, dropped, false
 }
 
 // await returns when there may be something to send that there was not at the given time, or ctx ends. If
@@ -113,8 +113,8 @@ func (r *Recorder) correlate(event *v1.Event) *record.EventCorrelateResult {
 	return result
 }
 
-// send writes one event, however long the server is away, or holds it back if the server fails because of
-// it. It returns false if ctx ends first.
+// send writes one event, however long the server is away. If the server fails, maybe because of the event, it
+// goes back to the queue. send returns false if ctx ends first.
 func (r *Recorder) send(ctx context.Context, e *outgoing) bool {
 	event := e.result.Event
 	log := r.options.Logger.WithValues("object", objectOf(event), "reason", event.Reason)
@@ -122,7 +122,7 @@ func (r *Recorder) send(ctx context.Context, e *outgoing) bool {
 		written, err := r.write(ctx, e.result)
 		if err == nil {
 			r.correlator.UpdateState(written)
-			r.held.release(event.Namespace)
+			r.held.stored(event.Namespace)
 			return true
 		}
 		switch {
@@ -130,13 +130,15 @@ func (r *Recorder) send(ctx context.Context, e *outgoing) bool {
 			return false
 		case judge(err) == refused:
 			log.V(1).Info("Event refused", "error", err.Error())
-			r.held.release(event.Namespace)
+			delete(r.held, event.Namespace)
 			return true
 		case failures == 1 && e.tries == 0:
 			log.Error(err, "Event not sent, will be retried")
 		}
 		if judge(err) == failed {
-			r.hold(e, err)
+			if pause := r.hold(e, err); pause > 0 {
+				_ = timing.Sleep(ctx, r.options.Clock, pause) // the event is in the queue, whatever ends first
+			}
 			return true
 		}
 		if timing.Sleep(ctx, r.options.Clock, spread.Out(pauseAfter(err, failures), r.options.Node, r.options.Clock.Now())) != nil {

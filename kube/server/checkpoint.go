@@ -9,8 +9,10 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -23,8 +25,12 @@ type checkpoints struct {
 	runtime cri.Checkpointer // nil: the runtime cannot
 	dir     string
 	now     func() time.Time
+	log     logr.Logger
 	turn    chan struct{} // holds one token while a checkpoint is made
 }
+
+// unfinished begins the names of the folders in which checkpoints are written.
+const unfinished = ".unfinished-"
 
 // handle answers POST /checkpoint/NAMESPACE/POD/CONTAINER with the kubelet's codes.
 func (c *checkpoints) handle(w http.ResponseWriter, r *http.Request) {
@@ -84,12 +90,12 @@ func (c *checkpoints) make(ctx context.Context, pod *v1.Pod, container string, t
 
 // write has the runtime write to a folder that is there for this call only, and moves the finished file to its place.
 // A runtime whose call was cut off may still write: it then finds no folder, so no file is left.
-func (c *checkpoints) write(ctx context.Context, id, file string, timeout int64) (err error) {
-	folder, err := os.MkdirTemp(c.dir, ".unfinished-")
+func (c *checkpoints) write(ctx context.Context, id, file string, timeout int64) error {
+	folder, err := os.MkdirTemp(c.dir, unfinished)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	defer c.clear()
 	draft := filepath.Join(folder, filepath.Base(file))
 	err = c.runtime.CheckpointContainer(ctx, &runtimeapi.CheckpointContainerRequest{ContainerId: id, Location: draft, Timeout: timeout})
 	if err == nil {
@@ -99,6 +105,23 @@ func (c *checkpoints) write(ctx context.Context, id, file string, timeout int64)
 		err = os.Rename(draft, file)
 	}
 	return err
+}
+
+// clear removes unfinished files, also those of an agent that was killed, or that could not be removed before: they
+// contain the memory of processes. The caller has the turn. A failure to remove one fails no checkpoint.
+func (c *checkpoints) clear() {
+	entries, err := os.ReadDir(c.dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), unfinished) {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(c.dir, e.Name())))
+		}
+	}
+	if err != nil {
+		c.log.Error(err, "An unfinished checkpoint cannot be removed")
+	}
 }
 
 // free returns the name of the next file, the same as the kubelet's. Two in the same second differ

@@ -191,6 +191,32 @@ func TestCheckpointWrittenTooLate(t *testing.T) {
 	}
 }
 
+// KH10: what a killed agent left unfinished, which is the memory of processes, goes when the next one begins, or with the next
+// checkpoint; finished files stay.
+func TestCheckpointLeftUnfinished(t *testing.T) {
+	dir := t.TempDir()
+	leave := func() {
+		folder := filepath.Join(dir, unfinished+"123")
+		if err := errors.Join(os.Mkdir(folder, 0o700), os.WriteFile(filepath.Join(folder, "checkpoint.tar"), []byte("memory"), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := func(when string, files int) {
+		t.Helper()
+		if left, err := os.ReadDir(dir); len(left) != files || err != nil {
+			t.Errorf("%s: %v, %v", when, left, err)
+		}
+	}
+	leave()
+	r := newRig(t, &checkpointer{make: archive}, func(o *Options) { o.CheckpointDir = dir })
+	want("at the start", 0)
+	leave()
+	if code, body := r.do(r.client(), http.MethodPost, "/checkpoint/default/web/app", "good"); code != http.StatusOK {
+		t.Errorf("%d %s", code, body)
+	}
+	want("after a checkpoint", 1)
+}
+
 // KH10: a name that is too long for a file is said to be so.
 func TestCheckpointOfALongName(t *testing.T) {
 	r := newRig(t, &checkpointer{make: archive}, func(o *Options) { o.CheckpointDir = t.TempDir() })

@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/gorilla/websocket"
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport/spdy"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -211,6 +212,38 @@ func (r *rig) portError(path string) string {
 			return string(data[1:])
 		}
 	}
+}
+
+// portErrorSPDY opens port 80 over SPDY and returns what is said of it in its stream for errors.
+func (r *rig) portErrorSPDY(path string) string {
+	r.Helper()
+	transport, upgrader, err := spdy.RoundTripperFor(r.config())
+	if err != nil {
+		r.Fatal(err)
+	}
+	u, err := url.Parse(r.address + path)
+	if err != nil {
+		r.Fatal(err)
+	}
+	conn, _, err := spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, u).Dial(portforward.PortForwardProtocolV1Name)
+	if err != nil {
+		r.Fatal(err)
+	}
+	defer conn.Close()
+	header := http.Header{}
+	header.Set(v1.PortHeader, "80")
+	header.Set(v1.PortForwardRequestIDHeader, "1")
+	header.Set(v1.StreamType, v1.StreamTypeError)
+	failure, err := conn.CreateStream(header)
+	if err != nil {
+		r.Fatal(err)
+	}
+	header.Set(v1.StreamType, v1.StreamTypeData)
+	if _, err := conn.CreateStream(header); err != nil {
+		r.Fatal(err)
+	}
+	text, _ := io.ReadAll(failure)
+	return string(text)
 }
 
 // KH4: a WebSocket has two channels per port, which begin with its number; a refused port is told in the second.

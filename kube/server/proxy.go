@@ -1,7 +1,9 @@
 package server
 
 import (
+	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -58,15 +60,23 @@ func (s *streams) proxy(w http.ResponseWriter, r *http.Request, to *url.URL) {
 	for _, name := range []string{"Authorization", "Cookie"} {
 		r.Header.Del(name)
 	}
-	handler := proxy.NewUpgradeAwareHandler(to, s.transport(), false, true, s)
+	to, transport := s.way(to)
+	handler := proxy.NewUpgradeAwareHandler(to, transport, false, true, s)
 	handler.UseLocationHost = true
 	handler.RejectForwardingRedirects = true
 	handler.ServeHTTP(w, r)
 }
 
-// transport makes connections to a stream server, for one stream each.
-func (s *streams) transport() *http.Transport {
-	return &http.Transport{Proxy: nil, DialContext: s.dialRuntime}
+// way returns the URL of a stream on a transport that makes connections to its stream server, for one stream each. For https
+// the transport does the TLS itself and the URL has http: those who use it would put TLS on top of [runtimeConn], which
+// then took the first byte of the handshake for the answer.
+func (s *streams) way(to *url.URL) (*url.URL, *http.Transport) {
+	if to.Scheme != "https" {
+		return to, &http.Transport{Proxy: nil, DialContext: s.dialRuntime}
+	}
+	plain := *to
+	plain.Scheme, plain.Host = "http", net.JoinHostPort(to.Hostname(), cmp.Or(to.Port(), "443"))
+	return &plain, &http.Transport{Proxy: nil, DialContext: s.dialTLS}
 }
 
 // runtimeConn is a connection to a stream server. The handler closes a stream when either direction
@@ -87,8 +97,37 @@ func (s *streams) dialRuntime(ctx context.Context, network, address string) (net
 	if err != nil {
 		return nil, err
 	}
-	_ = conn.SetReadDeadline(s.clock.Now().Add(answerTimeout))
-	return &runtimeConn{Conn: conn, stop: context.AfterFunc(ctx, func() { _ = conn.Close() })}, nil
+	return s.watched(ctx, conn, conn), nil
+}
+
+// dialTLS is dialRuntime with TLS. The certificate of a stream server, usually one that it made itself, is not verified: it is
+// on a loopback address (see [loopback]), which no other machine can answer at.
+func (s *streams) dialTLS(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := s.dial(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	_ = conn.SetDeadline(s.clock.Now().Add(answerTimeout))
+	secure := tls.Client(conn, &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}) //nolint:gosec // see above
+	if err := secure.HandshakeContext(ctx); err != nil {
+		_ = conn.Close()
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return nil, noAnswer(err)
+		}
+		return nil, fmt.Errorf("TLS handshake with the stream server of the container runtime: %w", err)
+	}
+	_ = conn.SetDeadline(time.Time{})
+	return s.watched(ctx, secure, conn), nil
+}
+
+// watched gives a stream server its time to answer; conn goes through raw.
+func (s *streams) watched(ctx context.Context, conn, raw net.Conn) net.Conn {
+	_ = raw.SetReadDeadline(s.clock.Now().Add(answerTimeout))
+	return &runtimeConn{Conn: conn, stop: context.AfterFunc(ctx, func() { _ = raw.Close() })}
+}
+
+func noAnswer(err error) error {
+	return fmt.Errorf("the stream server of the container runtime gave no answer within %s: %w", answerTimeout, err)
 }
 
 // Close implements [net.Conn].
@@ -104,7 +143,7 @@ func (c *runtimeConn) Read(p []byte) (int, error) {
 	case n > 0 && c.answered.CompareAndSwap(false, true):
 		_ = c.SetReadDeadline(time.Time{})
 	case !c.answered.Load() && errors.Is(err, os.ErrDeadlineExceeded):
-		err = fmt.Errorf("the stream server of the container runtime gave no answer within %s: %w", answerTimeout, err)
+		err = noAnswer(err)
 	}
 	return n, err
 }
@@ -130,7 +169,8 @@ func (s *streams) Error(w http.ResponseWriter, _ *http.Request, err error) {
 
 // connect connects a stream to the runtime's stream server.
 func (s *streams) connect(ctx context.Context, to *url.URL, ends cri.Streams) error {
-	trip, err := spdy.NewRoundTripperWithConfig(spdy.RoundTripperConfig{PingPeriod: pingPeriod, UpgradeTransport: s.transport()})
+	to, transport := s.way(to)
+	trip, err := spdy.NewRoundTripperWithConfig(spdy.RoundTripperConfig{PingPeriod: pingPeriod, UpgradeTransport: transport})
 	if err != nil {
 		return err
 	}

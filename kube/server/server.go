@@ -69,8 +69,9 @@ func (s *Server) routes() *http.ServeMux {
 		mux.HandleFunc("GET /configz", s.configz)
 	}
 	if s.options.CheckpointDir != "" {
-		c := &checkpoints{engine: s.options.Engine, dir: s.options.CheckpointDir, now: s.options.Clock.Now, turn: make(chan struct{}, 1)}
+		c := &checkpoints{engine: s.options.Engine, dir: s.options.CheckpointDir, now: s.options.Clock.Now, log: s.options.Logger, turn: make(chan struct{}, 1)}
 		c.runtime, _ = s.options.Runtime.(cri.Checkpointer)
+		c.clear()
 		mux.HandleFunc("POST /checkpoint/{namespace}/{pod}/{container}", c.handle)
 	}
 	mux.HandleFunc("GET /containerLogs/{namespace}/{pod}/{container}", s.containerLogs)

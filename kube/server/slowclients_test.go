@@ -3,6 +3,8 @@ package server
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"io"
 	"net"
 	"net/http"
@@ -414,8 +416,19 @@ func openForward(_ *testing.T, r *rig, c *caller) {
 	c.upgrade("POST", execPath, "SPDY/3.1")
 }
 
-// KH6, KH9: a stream server that takes a request and never answers holds a stream for a time only, and not beyond
-// its client and the server.
+// silent is a stream server that takes what it is sent, also over TLS, and never answers.
+func silent(r *rig, over string) func(far net.Conn) {
+	return func(far net.Conn) {
+		var in io.Reader = far
+		if over == "TLS" {
+			in = tls.Server(far, &tls.Config{Certificates: []tls.Certificate{r.ca.issue("stream server", x509.ExtKeyUsageServerAuth)}, MinVersion: tls.VersionTLS12})
+		}
+		_, _ = io.Copy(io.Discard, in)
+	}
+}
+
+// KH6, KH9: a stream server that takes a request and never answers, or not even a handshake, holds a stream for a time only,
+// and not beyond its client and the server.
 func TestStreamServerThatDoesNotAnswer(t *testing.T) {
 	for way, ask := range map[string]func(c *caller){
 		"SPDY": func(c *caller) { c.ask("POST", execPath, "Connection: Upgrade\r\nUpgrade: SPDY/3.1\r\n") },
@@ -424,16 +437,18 @@ func TestStreamServerThatDoesNotAnswer(t *testing.T) {
 		},
 		"WebSocket": (*caller).askWebSocket,
 	} {
-		for _, who := range []string{"server", "client", "none"} {
-			t.Run(way+" "+who, func(t *testing.T) {
+		for _, how := range []string{"server http", "client http", "none http", "server TLS", "client TLS", "none TLS", "server https", "client https", "none https"} {
+			who, over, _ := strings.Cut(how, " ") // https: without a handshake
+			t.Run(way+" "+how, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					r := newPipeRig(t, &direct{})
 					gone := make(chan struct{})
 					s := &r.server.streams
-					s.urls = &remote{url: "http://127.0.0.1:1/token"}
+					s.urls = &remote{url: strings.Replace(over, "TLS", "https", 1) + "://127.0.0.1:1/token"}
+					answer := silent(r, over)
 					s.dial = func(context.Context, string, string) (net.Conn, error) {
 						near, far := net.Pipe()
-						go func() { defer close(gone); _, _ = io.Copy(io.Discard, far) }()
+						go func() { defer close(gone); answer(far) }()
 						return near, nil
 					}
 					c := r.call(t)

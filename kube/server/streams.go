@@ -50,8 +50,11 @@ func errNoStreams() error {
 	return &failure{http.StatusNotImplemented, "the container runtime serves no streams"}
 }
 
-// errGoexit says that a method of the runtime has ended its goroutine.
-var errGoexit = errors.New("the container runtime ended the stream's goroutine")
+// errPanicked and errGoexit say that a method of the runtime has panicked, or ended its goroutine.
+var (
+	errPanicked = errors.New("the container runtime panicked")
+	errGoexit   = errors.New("the container runtime ended the stream's goroutine")
+)
 
 // contain runs a method of the runtime on a goroutine of its own, so that a panic, or the end of that
 // goroutine, harms one stream only: on goroutines of the streams' packages it would end the program.
@@ -61,8 +64,8 @@ func (s *streams) contain(f func() error) error {
 		err := errGoexit
 		defer func() {
 			if p := recover(); p != nil {
-				err = fmt.Errorf("the container runtime panicked: %v", p)
-				s.log.Error(err, "A stream failed", "stack", string(debug.Stack()))
+				err = errPanicked // its value, which may quote anything, is not for the client
+				s.log.Error(fmt.Errorf("%w: %v", err, p), "A stream failed", "stack", string(debug.Stack()))
 			}
 			ended <- err
 		}()

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -54,11 +53,11 @@ func program(ctx context.Context, id string, cmd []string, s cri.Streams) error 
 }
 
 // streamServer is the stream server of a runtime, which speaks no WebSocket.
-func streamServer(t *testing.T, cmd ...string) string {
+func streamServer(t *testing.T, start func(http.Handler) *httptest.Server, cmd ...string) string {
 	t.Helper()
 	// The server does not end its streams by itself.
 	ctx, cancel := context.WithCancel(t.Context())
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := start(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/token" || r.Header.Get("Authorization") != "" {
 			t.Errorf("the runtime got %s with Authorization %q", r.URL, r.Header.Get("Authorization"))
 		}
@@ -88,12 +87,15 @@ func dialers(r *rig, u *url.URL) map[string]func() (clientstreams.Executor, erro
 // eachWay runs a test for each kind of runtime and of client.
 func eachWay(t *testing.T, query string, cmd []string, test func(t *testing.T, r *rig, e clientstreams.Executor)) {
 	t.Helper()
-	for _, kind := range []string{"direct", "remote"} {
+	for _, kind := range []string{"direct", "remote", "remote over TLS"} {
 		for _, way := range []string{"SPDY", "WebSocket"} {
 			t.Run(kind+" "+way, func(t *testing.T) {
 				var rt cri.Reader = &direct{exec: program}
-				if kind == "remote" {
-					rt = &remote{url: streamServer(t, cmd...) + "?" + query}
+				switch kind {
+				case "remote":
+					rt = &remote{url: streamServer(t, httptest.NewServer, cmd...) + "?" + query}
+				case "remote over TLS":
+					rt = &remote{url: streamServer(t, httptest.NewTLSServer, cmd...) + "?" + query}
 				}
 				r := newRig(t, rt)
 				u, err := url.Parse(r.address + "/exec/default/web/uid-web/app?" + query + "&" + url.Values{"command": cmd}.Encode())
@@ -286,12 +288,12 @@ func (u *unruly) ForwardPort(context.Context, string, int32, io.ReadWriter) erro
 // KH6: a method of the runtime that panics or ends its goroutine harms one stream only, whose client is told.
 func TestRuntimeThatPanics(t *testing.T) {
 	for want, leave := range map[string]func(){
-		"the container runtime panicked: oops":               func() { panic("oops") },
+		"the container runtime panicked":                     func() { panic("oops") },
 		"the container runtime ended the stream's goroutine": goruntime.Goexit,
 	} {
 		r := newRig(t, &unruly{leave: leave})
 		execPath, forwardPath := "/exec/default/web/uid-web/app?command=x&output=1", "/portForward/default/web/uid-web"
-		if got := spoken(t, r.openedWebSocket(execPath), errorChannel); !strings.Contains(got, want) {
+		if got := spoken(t, r.openedWebSocket(execPath), errorChannel); !strings.Contains(got, want) || strings.Contains(got, "oops") {
 			t.Errorf("exec over WebSocket: %q, want %q", got, want)
 		}
 		u, err := url.Parse(r.address + execPath)
@@ -303,18 +305,13 @@ func TestRuntimeThatPanics(t *testing.T) {
 			t.Fatal(err)
 		}
 		err = e.StreamWithContext(t.Context(), clientstreams.StreamOptions{Stdout: io.Discard})
-		if err == nil || !strings.Contains(err.Error(), want) {
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "oops") {
 			t.Errorf("exec over SPDY: %v, want %q", err, want)
 		}
-		conn, err := net.Dial("tcp", forwarded(t, r, 80))
-		if err != nil {
-			t.Fatal(err)
+		if got := r.portErrorSPDY(forwardPath); !strings.Contains(got, want) || strings.Contains(got, "oops") {
+			t.Errorf("port-forward over SPDY: %q, want %q", got, want)
 		}
-		if text, _ := io.ReadAll(conn); len(text) > 0 {
-			t.Errorf("port-forward over SPDY: %q", text)
-		}
-		_ = conn.Close()
-		if got := r.portError(forwardPath + "?port=80"); !strings.Contains(got, want) {
+		if got := r.portError(forwardPath + "?port=80"); !strings.Contains(got, want) || strings.Contains(got, "oops") {
 			t.Errorf("port-forward over WebSocket: %q, want %q", got, want)
 		}
 	}

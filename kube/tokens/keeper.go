@@ -18,6 +18,9 @@ import (
 const (
 	// patience is how long a request may take while there is a valid answer.
 	patience = 5 * time.Second
+	// morePatience is how long a request may take otherwise: a little less than the engine waits for it (10 s), so
+	// that an API server that does not answer is told from a caller that gives up.
+	morePatience = 8 * time.Second
 	// unused is how long an answer is kept that no pod asks for: running pods ask every minute.
 	unused = time.Hour
 	// rest is how long an answer is used that is due when it comes, for example because the API server was slow.
@@ -122,6 +125,9 @@ func (k *keeper[K, V]) get(ctx context.Context, key K, q question[V]) (V, error)
 	if k.usable(e, k.clock.Now()) {
 		return e.answer.value, nil
 	}
+	if e.err == nil { // it has expired meanwhile
+		return *new(V), errIssuedExpired
+	}
 	return *new(V), e.err
 }
 
@@ -181,12 +187,8 @@ func (e *kept[V]) isGood(now time.Time) bool {
 // replace requests an answer and records it. The caller holds the entry's turn. An error means that the
 // caller gave up, which tells other callers nothing about the API server, so nothing is recorded.
 func (k *keeper[K, V]) replace(caller context.Context, key K, e *kept[V], q question[V], usable bool) error {
-	ctx := caller
-	if usable {
-		limited, cancel := timing.WithTimeout(ctx, k.clock, k.patience(e))
-		defer cancel()
-		ctx = limited
-	}
+	ctx, cancel := timing.WithTimeout(caller, k.clock, k.patience(e, usable))
+	defer cancel()
 	next, err := q.ask(ctx)
 	if err != nil && caller.Err() != nil {
 		return err
@@ -232,11 +234,14 @@ func (k *keeper[K, V]) last(key K) (value V, ok bool) {
 	return e.answer.value, true
 }
 
-// patience is how long a request may take while there is an answer to return.
-func (k *keeper[K, V]) patience(e *kept[V]) time.Duration {
+// patience is how long a request may take.
+func (k *keeper[K, V]) patience(e *kept[V], usable bool) time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if e.early {
+	switch {
+	case !usable:
+		return morePatience
+	case e.early:
 		return earlyPatience
 	}
 	return patience

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/podwright/podwright/kube/offline"
 )
@@ -55,6 +56,53 @@ func TestCallerThatGivesUpIsNoFailure(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// KK3: an API server that does not answer fails the request, not its caller: a pause begins, and the reason is told.
+func TestServerThatHangsIsAFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k, asked, blocked := newKeeper(Options{Clock: clock.RealClock{}}, shelf[string, int]{}), 0, time.Duration(0)
+		q := question[int]{ask: func(ctx context.Context) (answer[int], error) {
+			asked++
+			<-ctx.Done()
+			return answer[int]{}, ctx.Err()
+		}}
+		for began := time.Now(); time.Since(began) < time.Hour; <-time.After(time.Second) {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // as the engine
+			from := time.Now()
+			if _, err := k.get(ctx, "k", q); err == nil || ctx.Err() != nil {
+				t.Errorf("err %v, the caller's %v", err, ctx.Err())
+			}
+			blocked += time.Since(from)
+			cancel()
+		}
+		if asked < 80 || asked > 110 || blocked > 15*time.Minute {
+			t.Errorf("%d requests in an hour, callers were blocked %v", asked, blocked)
+		}
+	})
+}
+
+// creeping is a clock that goes on by a second whenever it is read.
+type creeping struct {
+	clock.Clock
+	reads time.Duration
+}
+
+func (c *creeping) Now() time.Time {
+	c.reads += time.Second
+	return c.Clock.Now().Add(c.reads)
+}
+
+// KK3: what expires as it comes is an error, not an empty answer.
+func TestAnswerThatExpiresOnArrival(t *testing.T) {
+	now := time.Now()
+	k := newKeeper(Options{Clock: &creeping{Clock: clocktesting.NewFakeClock(now)}}, shelf[string, int]{})
+	q := question[int]{ask: func(context.Context) (answer[int], error) {
+		return answer[int]{value: 1, expires: k.clock.Now().Add(1500 * time.Millisecond)}, nil
+	}}
+	if got, err := k.get(t.Context(), "k", q); got != 0 || !errors.Is(err, errIssuedExpired) {
+		t.Errorf("%d, err %v", got, err)
 	}
 }
 

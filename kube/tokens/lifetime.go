@@ -35,10 +35,11 @@ func dueAt(came time.Time, life time.Duration, chance float64) time.Time {
 // 80 % of its remaining life. A time that has passed on arrival, as by a clock that is ahead, counts as
 // none: each use of the certificate would make another request.
 func renewAt(now time.Time, said *metav1.Time, end time.Time) time.Time {
+	life := end.Sub(now) / 5 * 4
 	if said != nil && said.After(now) {
-		return said.Time
+		life = said.Sub(now)
 	}
-	return now.Add(max(end.Sub(now)/5*4, leastLife))
+	return now.Add(max(life, leastLife))
 }
 
 // Pauses after a failed request. A refused one is not repeated soon (KK3), because usually only an
@@ -65,14 +66,14 @@ func pauseAfter(err error, previous time.Duration) time.Duration {
 
 // refused reports whether the API server has decided, so that asking again soon changes nothing.
 func refused(err error) bool {
-	return errors.Is(err, errRefusedBySigner) || apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) ||
-		apierrors.IsBadRequest(err) || answers.NotFound(err) || apierrors.IsConflict(err)
+	return errors.Is(err, errRefusedBySigner) || !answers.Page(err) && (apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err) ||
+		apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsNotFound(err) || apierrors.IsConflict(err))
 }
 
 // answered reports whether an error is an answer of the API server.
 func answered(err error) bool {
 	var said apierrors.APIStatus
-	return errors.As(err, &said) || errors.Is(err, errRefusedBySigner) || errors.Is(err, ErrWaitingForSigner) || errors.Is(err, errIssuedExpired)
+	return errors.As(err, &said) && !answers.Page(err) || errors.Is(err, errRefusedBySigner) || errors.Is(err, ErrWaitingForSigner) || errors.Is(err, errIssuedExpired)
 }
 
 // decided reports whether the API server has decided about the pod. If it rejects the node's own

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -42,6 +43,7 @@ func TestCertificateIsNotDueOnArrival(t *testing.T) {
 	}{
 		"not said":      {nil, time.Hour, 48 * time.Minute},
 		"said":          {&metav1.Time{Time: now.Add(20 * time.Minute)}, time.Hour, 20 * time.Minute},
+		"said too soon": {&metav1.Time{Time: now.Add(time.Millisecond)}, time.Hour, time.Minute},
 		"now":           {&metav1.Time{Time: now}, time.Hour, 48 * time.Minute},
 		"before":        {&metav1.Time{Time: now.Add(-time.Hour)}, 20 * time.Minute, 16 * time.Minute},
 		"almost over":   {&metav1.Time{Time: now.Add(-time.Hour)}, 10 * time.Second, time.Minute},
@@ -80,6 +82,21 @@ func TestPausesAfterFailures(t *testing.T) {
 		}
 		if pause != tc.last {
 			t.Errorf("%s: last %v, want %v", name, pause, tc.last)
+		}
+	}
+}
+
+// KK3, KK4, KK6: what a proxy says on a page of its own is no decision of the API server, whatever its code.
+func TestPageIsNoDecision(t *testing.T) {
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.Now()}}
+	accounts := schema.GroupResource{Resource: "serviceaccounts"}
+	for _, code := range []int{400, 401, 403, 404, 409, 422} {
+		for _, verb := range []string{"get", "POST"} {
+			err := apierrors.NewGenericServerResponse(code, verb, accounts, "a", "<html>", 0, true)
+			if refused(err) || decided(err) || gone(err) || lags(pod, err, time.Now()) || pauseAfter(err, time.Hour) != pauseMax {
+				t.Errorf("%s, page with %d: refused %t, decided %t, gone %t, lags %t, pause %v", verb, code, refused(err), decided(err), gone(err),
+					lags(pod, err, time.Now()), pauseAfter(err, time.Hour))
+			}
 		}
 	}
 }

@@ -135,9 +135,11 @@ const (
 
 // lags reports whether a refusal may come from an API server that does not know the pod's node yet.
 func lags(pod *v1.Pod, err error, now time.Time) bool {
-	return apierrors.IsForbidden(err) && now.Sub(pod.CreationTimestamp.Time) < newFor
+	return apierrors.IsForbidden(err) && !answers.Page(err) && now.Sub(pod.CreationTimestamp.Time) < newFor
 }
 
 // gone reports whether the API server says that the life of the pod, or of its service account, is
 // over: then an older token is void too.
-func gone(err error) bool { return apierrors.IsConflict(err) || answers.NotFound(err) }
+func gone(err error) bool {
+	return !answers.Page(err) && (apierrors.IsConflict(err) || apierrors.IsNotFound(err))
+}
