@@ -52,8 +52,9 @@ type agent struct {
 	listeners  []net.Listener
 	server     *http.Server
 	page       *webPage        // nil without --web
-	streams    chan struct{}   // one slot for each answer without an end
-	orders     chan struct{}   // and for each order
+	streams    slots           // of answers without an end
+	orders     slots           // of orders about a pod
+	draining   slots           // of clients that wait for the drain
 	over       context.Context // ends those answers
 	endStreams context.CancelFunc
 	drains     *drains
@@ -257,7 +258,7 @@ func (a *agent) endAPI(ctx context.Context) error {
 	}
 	for range maxStreams { // by now, no request owns the commands in containers
 		select {
-		case a.streams <- struct{}{}:
+		case a.streams.taken <- struct{}{}:
 		case <-ctx.Done():
 			return errors.Join(err, errors.New("a command in a container does not end"))
 		}
@@ -300,7 +301,7 @@ func (a *agent) stop(why string, drain bool, signals <-chan os.Signal, cancel co
 			a.service.tell("STATUS=Waiting for "+printable(waits), "WATCHDOG=1", extendTimeout)
 		case <-ended:
 			err := <-drained
-			if drain {
+			if drain && a.once == nil {
 				a.drains.end(err)
 			}
 			if errors.Is(err, podwright.ErrKept) { // for a reboot nothing is missing

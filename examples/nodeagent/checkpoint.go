@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -72,7 +73,7 @@ func (r *recordReader) read(c *cobra.Command) (checkpoint.Loaded, error) {
 		return checkpoint.Loaded{}, exit{codeUsage, errors.New("--root is required")}
 	}
 	dir := filepath.Join(r.root, "state", "pods")
-	if _, err := os.Stat(dir); err != nil {
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return checkpoint.Loaded{}, fmt.Errorf("no agent has kept records in %s: say where its folder is with --root or --config: %w", r.root, err)
 	}
 	store := checkpoint.NewFiles(checkpoint.Dir(dir))
@@ -86,8 +87,12 @@ func (r *recordReader) read(c *cobra.Command) (checkpoint.Loaded, error) {
 	return store.Inspect(c.Context())
 }
 
-// configured reads from the agent's configuration what the command line does not set.
+// configured reads from the agent's configuration where its folder and its keys are, if the command line does
+// not say which agent is meant.
 func (r *recordReader) configured(flags *pflag.FlagSet) error {
+	if flags.Changed("root") && !flags.Changed("config") {
+		return nil
+	}
 	agent, err := configuredAgent(r.config)
 	if err != nil || agent == nil {
 		return err

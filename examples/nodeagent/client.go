@@ -165,6 +165,9 @@ func (c *apiClient) open(ctx context.Context, method, path string) (*http.Respon
 	return response, nil
 }
 
+// errTooLong refuses a command that does not fit into a request.
+var errTooLong = exit{codeUsage, fmt.Errorf("the request is too long: the agent takes %d KiB; pass long input on standard input, with exec -i", maxHeader>>10)}
+
 // errHangs is why the answer of a hanging agent ends.
 var errHangs = errors.New("the agent hangs")
 
@@ -261,7 +264,7 @@ func (c *apiClient) accept(method, path string, response *http.Response) error {
 	case http.StatusForbidden, http.StatusMisdirectedRequest:
 		return exit{codeUnreachable, fmt.Errorf("the agent at %s refuses: %s", c.address, errorText(response))}
 	case http.StatusRequestHeaderFieldsTooLarge: // from net/http, before the agent could say its version
-		return exit{codeUsage, fmt.Errorf("the request is too long: the agent takes %d KiB; give a command what is long on its standard input, with exec -i", maxHeader>>10)}
+		return errTooLong
 	}
 	if err := checkVersion(response.Header.Get(versionHeader)); err != nil {
 		return exit{codeUnreachable, fmt.Errorf("%s: %w", c.address, err)}
@@ -274,9 +277,16 @@ func (c *apiClient) accept(method, path string, response *http.Response) error {
 	case !byAgent && (response.StatusCode == http.StatusNotFound || response.StatusCode == http.StatusMethodNotAllowed):
 		path, _, _ = strings.Cut(path, "?")
 		return exit{codeUnreachable, fmt.Errorf("the agent at %s knows no %s %s, so it is older than this program: restart it with this program (its pods go on)", c.address, method, path)}
-	case response.StatusCode == http.StatusNotFound:
+	}
+	return refused(response.StatusCode, text)
+}
+
+// refused is the error of a request that the agent refused with this status code.
+func refused(status int, text string) error {
+	switch status {
+	case http.StatusNotFound:
 		return exit{codeNotFound, errors.New(text)}
-	case response.StatusCode == http.StatusBadRequest:
+	case http.StatusBadRequest:
 		return exit{codeUsage, errors.New(text)}
 	}
 	return errors.New(text)

@@ -417,7 +417,7 @@ func TestClientsThatDoNotRead(t *testing.T) {
 	}
 	if response, err := a.api.open(t.Context(), http.MethodGet, "/pods?watch=true"); err == nil {
 		t.Error("one watch too many is not refused", response.Body.Close())
-	} else if !strings.Contains(err.Error(), "too many clients") {
+	} else if !strings.Contains(err.Error(), "too many clients watch") {
 		t.Error(err)
 	}
 	if code, out, problems := a.tells("pods"); code != 0 || !strings.Contains(out, "web-n1") {

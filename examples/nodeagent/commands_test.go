@@ -40,6 +40,7 @@ func TestCommandsAskTheAgent(t *testing.T) {
 	writeManifest(t, manifests, "web.yaml", pod("web", "host", "exec sleep 1000 # "+secret))
 	writeManifest(t, manifests, "crash.yaml", pod("crash", "host", "exit 3"))
 	writeManifest(t, manifests, "broken.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: broken}\nspec: {}\n")
+	writeManifest(t, manifests, "typo.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: typo}\nspec: {container: []}\n")
 	writeManifest(t, manifests, "other.yaml", "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\n")
 	a := startAgent(t, "--manifests", manifests, "--root", t.TempDir(), "--drain")
 	a.awaitPhase("web", v1.PodRunning)
@@ -82,7 +83,7 @@ func TestCommandsAskTheAgent(t *testing.T) {
 		}
 	}
 	_, _, refused := a.tells("pods")
-	if !strings.Contains(refused, "Not as it should be in the manifests:\n  broken.yaml: ") || !strings.Contains(refused, "\n  other.yaml: ") || strings.Count(refused, "broken.yaml") != 1 {
+	if !strings.Contains(refused, "Not as it should be in the manifests:\n  broken.yaml: ") || !strings.Contains(refused, "\n  other.yaml: ") || strings.Count(refused, "broken.yaml") != 1 || strings.Count(refused, "typo.yaml") != 1 {
 		t.Errorf("pods: not each refused manifest once: %q", refused)
 	}
 	uid := string(a.pods()["crash"].UID)
@@ -91,7 +92,8 @@ func TestCommandsAskTheAgent(t *testing.T) {
 	}
 	for line, want := range map[string]string{
 		"logs web --tail -7": "--tail -7", "logs web --since yesterday": "since: ", "evict web --grace -5s": "grace: ",
-		"exec web -- echo " + strings.Repeat("x", 70_000): "the request is too long",
+		"exec web -- echo " + strings.Repeat("x", 70_000):    "the request is too long",
+		"exec web -- echo " + strings.Repeat("x", 1_000_000): "the request is too long",
 	} {
 		if code, out, problems := command(t, withFlags(line, "--listen", a.listen)...); code != 2 || out != "" || !strings.Contains(problems, want) {
 			t.Errorf("%.40s: %d %s%s", line, code, out, problems)
@@ -106,7 +108,7 @@ func TestCommandsAskTheAgent(t *testing.T) {
 	}
 	_, out, _ := a.tells("problems", "-o", "json")
 	var all []podwright.Problem
-	if err := json.Unmarshal([]byte(out), &all); err != nil || len(all) != 3 || all[0].Kind != "source" {
+	if err := json.Unmarshal([]byte(out), &all); err != nil || len(all) != 4 || all[0].Kind != "source" {
 		t.Errorf("problems: %v\n%s", err, out)
 	}
 	for _, line := range []string{"pods absent", "explain absent", "explain elsewhere/web", "explain ../../pods"} {

@@ -87,7 +87,7 @@ func (a *agent) drain(w http.ResponseWriter, r *http.Request) {
 		a.failure(w, refusal{http.StatusConflict, "this agent was started with --run-once and without --drain, so that its end stops no pod: end it with a signal, and drain the next one"})
 		return
 	}
-	a.streamIn(a.orders, w, r, "application/json", func(ctx context.Context, out *streamWriter) error {
+	a.streamIn(a.draining, w, r, "application/json", func(ctx context.Context, out *streamWriter) error {
 		a.drains.ask()
 		tick := time.NewTicker(watchPeriod)
 		defer tick.Stop()

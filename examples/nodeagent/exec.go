@@ -39,10 +39,10 @@ func (a *agent) exec(w http.ResponseWriter, r *http.Request) {
 		a.failure(w, err)
 		return
 	}
-	if !a.enter(a.streams, w) {
+	if !a.streams.enter(a, w) {
 		return
 	}
-	defer func() { <-a.streams }()
+	defer a.streams.leave()
 	upgrader := websocket.Upgrader{Subprotocols: []string{execstream.Protocol}}
 	conn, err := upgrader.Upgrade(w, r, nil)
 	if err != nil {
@@ -142,6 +142,10 @@ func (q sizeQueue) Next() *remotecommand.TerminalSize {
 func (c *apiClient) dialExec(ctx context.Context, path string, query url.Values, stdin, tty bool) (*websocket.Conn, error) {
 	query.Set("stdin", strconv.FormatBool(stdin))
 	query.Set("tty", strconv.FormatBool(tty))
+	target := path + "?" + query.Encode()
+	if len(target) > maxHeader { // the agent would close the connection while it is still being written
+		return nil, errTooLong
+	}
 	dialer := websocket.Dialer{Subprotocols: []string{execstream.Protocol}, HandshakeTimeout: c.patience}
 	if c.address.socket != "" {
 		dialer.NetDialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -150,7 +154,7 @@ func (c *apiClient) dialExec(ctx context.Context, path string, query url.Values,
 	}
 	header := http.Header{}
 	c.authorize(header)
-	conn, response, err := dialer.DialContext(ctx, "ws"+c.base[len("http"):]+path+"?"+query.Encode(), header)
+	conn, response, err := dialer.DialContext(ctx, "ws"+c.base[len("http"):]+target, header)
 	if response == nil && err != nil {
 		return nil, c.unreachable(err)
 	}

@@ -93,8 +93,8 @@ func (e *execCommand) run(c *cobra.Command, pod string, command []string) error 
 	return err
 }
 
-// takeTerminal passes every key on as it is, also if what they bring about is printed elsewhere, and
-// reports the terminal's sizes. Without a terminal it does nothing.
+// takeTerminal passes every key on as it is, even if the output goes to a file, and reports the
+// terminal's sizes. Without a terminal it does nothing.
 func takeTerminal(ctx context.Context, s cri.Streams) (restore func(), sizes <-chan cri.TerminalSize, err error) {
 	put, sized := func() {}, -1
 	if in, ok := s.Stdin.(*os.File); ok && term.IsTerminal(int(in.Fd())) {

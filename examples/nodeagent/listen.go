@@ -37,7 +37,8 @@ func parseAddress(text string) (address, error) {
 	if err != nil || port == "" {
 		return address{}, fmt.Errorf("--listen %q: want unix:PATH or HOST:PORT", text)
 	}
-	if _, err := net.DefaultResolver.LookupPort(context.Background(), "tcp", port); err != nil { // it looks in a file at most
+	local := net.Resolver{PreferGo: true} // it looks into a file at most
+	if _, err := local.LookupPort(context.Background(), "tcp", port); err != nil {
 		return address{}, fmt.Errorf("--listen %q: there is no port %q", text, port)
 	}
 	return address{tcp: text}, nil

@@ -49,6 +49,7 @@ func run(args []string, supervisor process.Supervisor, stdout, stderr io.Writer)
 	command.SetOut(out)
 	command.SetErr(stderr)
 	err := command.ExecuteContext(context.Background())
+	// A command that could not print has failed for that reason, whatever it makes of it.
 	if failed := out.err(); failed != nil && (err == nil || err.Error() == "" || strings.Contains(err.Error(), errors.Unwrap(failed).Error())) {
 		err = failed
 	}

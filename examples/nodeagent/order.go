@@ -15,8 +15,8 @@ import (
 	"github.com/podwright/podwright/podworkers"
 )
 
-// A client that asks for progress hears that its order was taken, unless it was refused by then, and
-// from then on periodically what the order waits for.
+// A client that asks for progress gets the head of the answer after orderTaken, which says that the order
+// was taken. From then on it is told periodically what the order waits for.
 const (
 	orderTaken  = 100 * time.Millisecond
 	orderPeriod = 3 * time.Second
@@ -26,6 +26,7 @@ const (
 type orderStep struct {
 	Waiting string `json:"waiting,omitempty"`
 	Error   string `json:"error,omitempty"`
+	Code    int    `json:"code,omitempty"` // the HTTP status code that belongs to the error
 }
 
 // obey carries out an order and then answers with done. With ?progress=true the answer periodically
@@ -51,13 +52,14 @@ func (a *agent) obey(w http.ResponseWriter, r *http.Request, pod *v1.Pod, order 
 				}
 			case err := <-result:
 				if errors.Is(err, podworkers.ErrStopped) || a.over.Err() != nil && errors.Is(err, context.Canceled) {
-					err = refusal{http.StatusServiceUnavailable, "the agent ends; what was ordered goes on with the next one"}
+					err = refusal{http.StatusServiceUnavailable, "the agent ends; the next one shows whether the order is carried out"}
 				}
 				switch {
 				case err == nil:
 					return lines.Encode(done())
 				case out.begun:
-					return lines.Encode(orderStep{Error: err.Error()})
+					code, text := statusOf(err)
+					return lines.Encode(orderStep{Error: text, Code: code})
 				}
 				return err
 			}
@@ -113,7 +115,7 @@ func (c *apiClient) lastLine(response *http.Response, waiting func(string)) ([]b
 		case err != nil:
 			return nil, err
 		case step.Error != "":
-			return nil, errors.New(step.Error)
+			return nil, refused(step.Code, step.Error)
 		case step.Waiting == "":
 			return line, nil
 		}

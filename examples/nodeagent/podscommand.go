@@ -121,7 +121,7 @@ func showRefused(ctx context.Context, api *apiClient, out io.Writer) error {
 	all = slices.DeleteFunc(all, func(p podwright.Problem) bool { return p.Kind != "source" })
 	quotesAnother := func(p podwright.Problem) bool { // a source that waits for a manifest quotes its problem
 		return slices.ContainsFunc(all, func(q podwright.Problem) bool {
-			return q.Cause != "" && q.Cause != p.Cause && strings.Contains(p.Cause, q.Cause)
+			return strings.HasSuffix(p.Cause, q.Name+" has been unreadable since the start: "+q.Cause)
 		})
 	}
 	if len(all) > 0 {

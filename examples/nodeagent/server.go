@@ -34,7 +34,9 @@ func (a *agent) openAPI(ctx context.Context) error {
 		return err
 	}
 	a.over, a.endStreams = context.WithCancel(context.WithoutCancel(ctx))
-	a.streams, a.orders = make(chan struct{}, maxStreams), make(chan struct{}, maxOrders)
+	a.streams = newSlots(maxStreams, "too many clients watch, follow or run commands already; end one of them")
+	a.orders = newSlots(maxOrders, "too many orders are being carried out already; wait for one of them")
+	a.draining = newSlots(maxDrains, "the drain has begun, and too many clients wait for it already")
 	a.server = &http.Server{
 		Handler: versioned(handler), ConnContext: withPeer, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
 		WriteTimeout: 30 * time.Second, MaxHeaderBytes: maxHeader,
@@ -225,8 +227,15 @@ type refusal struct {
 
 func (r refusal) Error() string { return r.text }
 
-// failure answers with an error; its status code follows from a refusal or from the runtime's error classes.
+// failure answers with an error.
 func (a *agent) failure(w http.ResponseWriter, err error) {
+	code, text := statusOf(err)
+	a.fail(w, code, errors.New(text))
+}
+
+// statusOf returns the status code of an error, which follows from a refusal or from the runtime's error
+// classes, and its text for users.
+func statusOf(err error) (code int, text string) {
 	code, class := http.StatusInternalServerError, cri.Class(err)
 	if r, ok := errors.AsType[refusal](err); ok {
 		code = r.code
@@ -244,10 +253,11 @@ func (a *agent) failure(w http.ResponseWriter, err error) {
 			code = http.StatusNotImplemented
 		}
 	}
+	text = err.Error()
 	if class != nil { // the class name is for programs
-		err = errors.New(strings.TrimSuffix(err.Error(), ": "+class.Error()))
+		text = strings.TrimSuffix(text, ": "+class.Error())
 	}
-	a.fail(w, code, err)
+	return code, text
 }
 
 func (a *agent) fail(w http.ResponseWriter, code int, err error) {

@@ -8,12 +8,34 @@ import (
 	"time"
 )
 
-// How many answers without an end there may be at once: of those that watch, follow or run a
-// command, and of orders, which must not wait for viewers.
+// How many answers without an end there may be at once: for those that watch, follow or run a
+// command, for orders, and for drains. One kind does not keep another out.
 const (
 	maxStreams = 64
-	maxOrders  = 16
+	maxOrders  = 64
+	maxDrains  = 16
 )
+
+// slots bounds answers without an end.
+type slots struct {
+	taken chan struct{}
+	full  string // the refusal
+}
+
+func newSlots(most int, full string) slots { return slots{make(chan struct{}, most), full} }
+
+// enter takes a slot, which the caller has to leave, or refuses the client.
+func (s slots) enter(a *agent, w http.ResponseWriter) bool {
+	select {
+	case s.taken <- struct{}{}:
+		return true
+	default:
+		a.fail(w, http.StatusServiceUnavailable, errors.New(s.full))
+		return false
+	}
+}
+
+func (s slots) leave() { <-s.taken }
 
 // sendTimeout is how long a client may take to read a piece before it is cut off.
 const sendTimeout = 30 * time.Second
@@ -30,12 +52,12 @@ func (a *agent) stream(w http.ResponseWriter, r *http.Request, contentType strin
 
 // streamIn is stream in one of the given slots.
 func (a *agent) streamIn(
-	slots chan struct{}, w http.ResponseWriter, r *http.Request, contentType string, send func(ctx context.Context, out *streamWriter) error,
+	s slots, w http.ResponseWriter, r *http.Request, contentType string, send func(ctx context.Context, out *streamWriter) error,
 ) {
-	if !a.enter(slots, w) {
+	if !s.enter(a, w) {
 		return
 	}
-	defer func() { <-slots }()
+	defer s.leave()
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	control := http.NewResponseController(w)
@@ -58,17 +80,6 @@ func (a *agent) streamIn(
 	}
 	out.begin()
 	_ = out.flush() // a client that has gone misses nothing
-}
-
-// enter takes one of the slots for answers without an end, or refuses the client.
-func (a *agent) enter(slots chan struct{}, w http.ResponseWriter) bool {
-	select {
-	case slots <- struct{}{}:
-		return true
-	default:
-		a.fail(w, http.StatusServiceUnavailable, errors.New("too many clients watch, follow or wait already; end one of them"))
-		return false
-	}
 }
 
 // streamWriter writes the pieces of an answer, each within sendTimeout.

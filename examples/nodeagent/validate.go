@@ -159,7 +159,7 @@ var (
 
 // leaves returns the errors about one thing each.
 func leaves(err error) (out []error) {
-	if all, ok := err.(interface{ Unwrap() []error }); ok && errors.Join(all.Unwrap()...).Error() == err.Error() {
+	if all, ok := err.(interface{ Unwrap() []error }); ok && isList(err, all.Unwrap()) {
 		for _, one := range all.Unwrap() {
 			out = append(out, leaves(one)...)
 		}
@@ -175,6 +175,15 @@ func leaves(err error) (out []error) {
 		return all.Errors()
 	}
 	return []error{err}
+}
+
+// isList reports whether an error lists others, and is not one error with several causes.
+func isList(err error, inner []error) bool {
+	var texts []string
+	for _, one := range inner {
+		texts = append(texts, one.Error())
+	}
+	return err.Error() == strings.Join(texts, "; ") || err.Error() == strings.Join(texts, "\n")
 }
 
 // lineOf returns the line of a field such as spec.containers[0].image, or of its nearest existing

@@ -3,6 +3,7 @@ package source
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"crypto/md5"
 	"encoding/hex"
 	"errors"
@@ -107,14 +108,22 @@ func (d *decoder) decodeDocument(document document, origin string) (*v1.Pod, err
 		return nil, fmt.Errorf("%w: it is of kind %q, version %q, not of kind \"Pod\", version \"v1\"",
 			ErrMalformed, kind.Kind, kind.GroupVersion())
 	case err != nil:
-		return nil, fmt.Errorf("%w: %s%w", ErrMalformed, badQuantity(document.content), err)
+		return nil, both(fmt.Errorf("%w: %s%w", ErrMalformed, badQuantity(document.content), err), warning)
 	case !isPod:
 		return nil, fmt.Errorf("%w: it decodes to %T", ErrMalformed, object)
 	}
 	if err := d.complete(pod, document.content, origin); err != nil {
-		return nil, errors.Join(err, warning) // a misspelt field may be why another one is missing
+		return nil, both(err, warning) // a misspelt field may be why another one is missing
 	}
 	return pod, warning
+}
+
+// both returns two errors in one line, or the one that is not nil.
+func both(a, b error) error {
+	if a == nil || b == nil {
+		return cmp.Or(a, b)
+	}
+	return fmt.Errorf("%w; %w", a, b)
 }
 
 // isOtherKind reports whether a manifest clearly says that it is not a pod. A kind that the group

@@ -350,7 +350,7 @@ func merge(manifests []*manifest) (set []*v1.Pod, problems []Problem) {
 		switch winner := lost[m]; {
 		case winner != nil:
 			err := fmt.Errorf("%w: pod %s/%s is taken from %s", ErrDuplicate, m.pod.Namespace, m.pod.Name, winner.path)
-			problems = append(problems, Problem{Path: m.path, Err: errors.Join(m.err, err)})
+			problems = append(problems, Problem{Path: m.path, Err: both(m.err, err)})
 			continue
 		case m.err != nil:
 			problems = append(problems, Problem{Path: m.path, Pod: m.pod, Err: m.err})

@@ -386,12 +386,15 @@ func TestUnknownFieldHidesNothing(t *testing.T) {
 	f.write("3.yaml", strings.Replace(manifestOf("typo", "app:1"), "containers", "container", 1))
 	f.write("4.yaml", manifestOf("kept", "app:1"))
 	f.scan()
-	f.write("4.yaml", strings.Replace(manifestOf("kept", "app:2"), "kind: Pod", "kind: Pood", 1)+"  replicas: 3\n")
+	f.write("4.yaml", manifestOf("kept", "app:2")+"  hostNetwork: true\n  hostNetwork: false\n  terminationGracePeriodSeconds: soon\n")
 	f.write("5.yaml", manifestOf("runs", "app:1")+"  replicas: 3\n")
 	diff(t, "pods", []string{"kept-node-1 app:1", "runs-node-1 app:1", "web-node-1 app:2"}, slices.Sorted(slices.Values(f.scan())))
 	var listed []string
 	for _, p := range f.file.Unreadable() {
 		listed = append(listed, p.Name)
+		if p.Name == "4.yaml" && (!strings.Contains(p.Cause, "hostNetwork") || !strings.Contains(p.Cause, "terminationGracePeriodSeconds")) {
+			t.Errorf("cause %q", p.Cause)
+		}
 		if p.Name == "3.yaml" && (!strings.Contains(p.Cause, `"spec.container"`) || !strings.Contains(p.Cause, "spec.containers: Required")) {
 			t.Errorf("cause %q", p.Cause)
 		}
