@@ -69,6 +69,23 @@ func TestNoRoomIsMadeForAMissingDevice(t *testing.T) {
 	})
 }
 
+// TestNoRoomIsMadeForCPUThatNeedNotFit: only the pod with the device goes.
+func TestNoRoomIsMadeForCPUThatNeedNotFit(t *testing.T) {
+	podwrighttest.Run(t, withOne(false), func(n *podwrighttest.Node) {
+		n.Add(asking("cpu", v1.ResourceCPU, nil), asking("device", device, nil))
+		n.WaitPhase("cpu", v1.PodRunning)
+		n.WaitPhase("device", v1.PodRunning)
+		critical := asking("critical", device, most)
+		critical.Spec.Containers[0].Resources.Requests[v1.ResourceCPU] = resource.MustParse("1")
+		n.Add(critical)
+		n.WaitPhase("critical", v1.PodRunning)
+		n.WaitPhase("device", v1.PodFailed)
+		if p := n.Pod("cpu"); p.Status.Phase != v1.PodRunning {
+			t.Errorf("%s %s", p.Status.Phase, p.Status.Reason)
+		}
+	})
+}
+
 // TestPodWaitsForADeviceInPeace: it is tried again when the device is free, not before (IN14).
 func TestPodWaitsForADeviceInPeace(t *testing.T) {
 	for _, fit := range []bool{true, false} {

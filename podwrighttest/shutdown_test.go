@@ -3,6 +3,7 @@ package podwrighttest_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,6 +14,8 @@ import (
 	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/podwrighttest"
 	"github.com/podwright/podwright/runtime/fake"
+	"github.com/podwright/podwright/status/checkpoint"
+	"github.com/podwright/podwright/status/checkpoint/checkpointtest"
 	"github.com/podwright/podwright/syncloop"
 	"github.com/podwright/podwright/syncloop/shutdown"
 	"github.com/podwright/podwright/syncloop/source"
@@ -150,6 +153,73 @@ func TestPodsStoppedByAShutdownAfterARestart(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestShutdownWhileLeftoversStop: pods that no source wants are stopped by housekeeping already, with or without
+// what is remembered of them; it is not said that they have stopped before they have.
+func TestShutdownWhileLeftoversStop(t *testing.T) {
+	for _, remembered := range []bool{true, false} {
+		for _, waits := range []time.Duration{100 * time.Millisecond, time.Second, 5 * time.Second} {
+			t.Run(fmt.Sprintf("remembered %v, after %v", remembered, waits), func(t *testing.T) {
+				var fresh *checkpointtest.Disk
+				o := podwrighttest.Options{
+					Programs: map[string]podwrighttest.Program{"main": {IgnoresTERM: true}},
+					Configure: func(c *podwright.Config) {
+						if fresh != nil {
+							c.Checkpoints.Store = checkpoint.NewFiles(&checkpointtest.Points{FS: fresh})
+						}
+					},
+				}
+				podwrighttest.Run(t, o, func(n *podwrighttest.Node) {
+					n.Add(podwrighttest.Pod("a"))
+					n.WaitPhase("a", v1.PodRunning)
+					n.Crash()
+					if !remembered {
+						fresh = &checkpointtest.Disk{}
+					}
+					n.Remove("a")
+					n.Start()
+					n.Advance(waits)
+					began := time.Now()
+					report, err := n.Engine().Shutdown(context.Background(), shutdown.Plan{})
+					if names := running(t, n); err != nil || len(names) > 0 {
+						t.Errorf("running %v, %+v, %v", names, report, err)
+					}
+					if took := time.Since(began); took > shutdown.DefaultTime+time.Second {
+						t.Errorf("took %v", took)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestShutdownAfterACancelledOne stops what the first one had told to stop, although no source has named it.
+func TestShutdownAfterACancelledOne(t *testing.T) {
+	var from *source.Channel
+	o := podwrighttest.Options{
+		Programs: map[string]podwrighttest.Program{"main": {IgnoresTERM: true}},
+		Configure: func(c *podwright.Config) {
+			from = source.NewChannel(source.ChannelOptions{Name: "api", NodeName: "node", MaxPods: -1})
+			c.Sources = []syncloop.Source{from}
+		},
+	}
+	podwrighttest.Run(t, o, func(n *podwrighttest.Node) {
+		_ = from.Set(context.Background(), []*v1.Pod{podwrighttest.Pod("a")})
+		n.WaitPhase("a", v1.PodRunning)
+		n.Crash()
+		n.Start()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+		defer cancel()
+		if _, err := n.Engine().Shutdown(ctx, shutdown.Plan{}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error("the first one was not cancelled")
+		}
+		report, err := n.Engine().Shutdown(context.Background(), shutdown.Plan{})
+		if names := running(t, n); err != nil || len(names) > 0 || len(report.Pods) != 1 || !report.Pods[0].Stopped {
+			t.Errorf("running %v, %+v, %v", names, report, err)
+		}
+	})
 }
 
 // TestShutdownSaysThatTheRunEnded, although its pods may go on.

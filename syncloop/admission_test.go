@@ -314,6 +314,97 @@ func TestLongRoundOfQuestionsDelaysNothing(t *testing.T) {
 	})
 }
 
+// TestChangeDuringARoundBeginsTheNextOneAtOnce: it may be about a pod that was asked about before.
+func TestChangeDuringARoundBeginsTheNextOneAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, l := newScripted("file"), &log{}
+		var mu sync.Mutex
+		asked := 0
+		loop, stop := run(t, l, Options{Sources: []Source{source}, Admission: admitFunc(func(*v1.Pod) (bool, error) {
+			pass(time.Millisecond)
+			mu.Lock()
+			defer mu.Unlock()
+			asked++
+			return false, errors.New("not yet")
+		})})
+		defer stop()
+		var pods []*v1.Pod
+		for i := range 50 {
+			pods = append(pods, newPod(fmt.Sprint("p", i), fmt.Sprint("p", i)))
+		}
+		source.set(pods...)
+		pass(time.Minute) // the rounds come every 5 s
+		loop.GateChanged()
+		pass(20 * time.Millisecond)
+		loop.GateChanged()
+		mu.Lock()
+		asked = 0
+		mu.Unlock()
+		pass(80 * time.Millisecond)
+		mu.Lock()
+		defer mu.Unlock()
+		if asked < 75 {
+			t.Errorf("asked %d times in 80 ms", asked)
+		}
+	})
+}
+
+// TestPodsThatWereAdmittedComeFirst: IN13. When the gate opens, they begin before pods that still wait for their verdict are
+// judged; in a round of questions they are tried once, not with each part.
+func TestPodsThatWereAdmittedComeFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, l := newScripted("file"), &log{}
+		var mu sync.Mutex
+		open, gates, asked := false, 0, 0
+		isOpen := func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return open
+		}
+		loop, stop := run(t, l, Options{Sources: []Source{source}, Gate: func() error {
+			mu.Lock()
+			defer mu.Unlock()
+			if gates++; !open {
+				return errors.New("closed")
+			}
+			return nil
+		}, Admission: admitFunc(func(pod *v1.Pod) (bool, error) {
+			if pod.UID == "a" || isOpen() {
+				return true, nil
+			}
+			mu.Lock()
+			asked++
+			mu.Unlock()
+			pass(time.Millisecond)
+			return false, errors.New("not yet")
+		})})
+		defer stop()
+		source.set(newPod("a", "a"))
+		pods := []*v1.Pod{newPod("a", "a")}
+		for i := range 30 {
+			pods = append(pods, newPod(fmt.Sprint("p", i), fmt.Sprint("p", i)))
+		}
+		source.set(pods...)
+		pass(time.Minute)
+		l.want(t, "the gate is closed")
+		mu.Lock()
+		gates, asked = 0, 0
+		mu.Unlock()
+		pass(time.Minute)
+		mu.Lock()
+		if rounds := asked / 30; rounds < 5 || gates > 2*(rounds+1) {
+			t.Errorf("%d rounds, the gate was asked %d times", rounds, gates)
+		}
+		open = true
+		mu.Unlock()
+		loop.GateChanged()
+		pass(time.Second)
+		if got := l.take(); len(got) != 31 || got[0] != "create a" {
+			t.Errorf("%v", got)
+		}
+	})
+}
+
 // admitFunc makes a function an Admission.
 type admitFunc func(pod *v1.Pod) (bool, error)
 

@@ -190,7 +190,9 @@ func (l *Loop) retryHeld(ctx context.Context) {
 	defer l.stamp(ctx, "held")()
 	l.fence.Lock()
 	defer l.fence.Unlock()
-	l.held.flush(ctx) // first: room for a new pod may be made by pods that were admitted before
+	if len(l.round.left) == 0 {
+		l.held.flush(ctx) // before a round: pods that were admitted before go first
+	}
 	l.judge(ctx)
 	l.planRetry()
 }

@@ -14,10 +14,16 @@ type UnansweredError struct {
 	Name   string
 	Since  time.Time
 	Waited time.Duration
+	// NotCalled: it was not even called for this subject, because too many calls for others have not
+	// returned. Since is then when it was asked for.
+	NotCalled bool
 }
 
 // Error says which function has not returned, and since when.
 func (e *UnansweredError) Error() string {
+	if e.NotCalled {
+		return fmt.Sprintf("%s is not called for this now: %d calls for others have not returned", e.Name, maxQuick)
+	}
 	return fmt.Sprintf("%s, called at %s, has not returned", e.Name, e.Since.UTC().Format(time.RFC3339))
 }
 
@@ -70,15 +76,15 @@ func askOnce[T any](
 // Quick is Ask for a caller with others to serve: it waits for 10 ms, and not at all if it has
 // already waited for the function in vain too often. A late answer is given to the next caller that
 // asks about the same subject within 30 s, unless the subject has changed or the question was not
-// repeated for 30 s. While 256 calls of the function have not returned, it is not called for other
-// subjects, whose callers continue without an answer. late, unless nil, is called on the function's goroutine when such an answer
-// comes.
+// repeated for 30 s. late, unless nil, is called on the function's goroutine when such an answer comes.
+// While 256 calls of the function have not returned, it is not called for other subjects, and the
+// [*UnansweredError] of their callers says so.
 func Quick[T any](c *Calls, call Call, late func(), f func() (T, error)) (T, error) {
 	q, turn := c.question(call, true)
 	if turn == begins {
 		c.start(call, q, late, answerOf(call, f))
 	}
-	if wait := promptly - c.clock.Since(q.since); turn != goesOn && wait > 0 && c.patient(call) {
+	if wait := promptly - c.clock.Since(q.since); (turn == begins || turn == joins) && wait > 0 && c.patient(call) {
 		c.await(nil, q, wait)
 		if turn == begins {
 			c.waited(call, q)

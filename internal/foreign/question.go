@@ -32,9 +32,10 @@ type question struct {
 type turn uint8
 
 const (
-	begins turn = iota // the function must be called
-	joins              // its answer is the caller's too
-	goesOn             // it is about the subject as it was before
+	begins  turn = iota // the function must be called
+	joins               // its answer is the caller's too
+	goesOn              // it is about the subject as it was before
+	crowded             // the function is not called: too many calls of it have not returned
 )
 
 // question returns the open question about a subject, or a new one.
@@ -56,7 +57,7 @@ func (c *Calls) question(call Call, keep bool) (*question, turn) {
 	}
 	q := &question{key: call.key(), about: call.About, since: now, asked: now, keep: keep, done: make(chan struct{})}
 	if keep && c.quick[q.key.function()] >= maxQuick {
-		return q, goesOn // not asked, and not remembered: the caller asks again
+		return q, crowded // not remembered: the caller asks again
 	}
 	if keep {
 		c.quick[q.key.function()]++
@@ -125,7 +126,7 @@ func heard[T any](c *Calls, q *question, turn turn) (got T, err error) {
 	if q.answered.IsZero() || turn == goesOn {
 		q.left = true
 		q.cut = q.cut || turn == begins
-		return got, &UnansweredError{Name: q.key.name, Since: q.since, Waited: c.clock.Since(q.since)}
+		return got, &UnansweredError{Name: q.key.name, Since: q.since, Waited: c.clock.Since(q.since), NotCalled: turn == crowded}
 	}
 	c.drop(q)
 	got, _ = q.answer.(T)

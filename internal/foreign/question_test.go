@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -81,13 +82,13 @@ func TestCrowdOfHungSubjectsCostsLittle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := newVerdicts(func(string) bool { return true })
 		defer close(v.hung)
-		for range 2 {
-			began := time.Now()
-			for i := range 1000 {
+		for _, crowd := range []int{100, 100, 1000, 1000} {
+			began, free := time.Now(), v.asked.Load() < 256
+			for i := range crowd {
 				_, _ = v.ask(fmt.Sprint(began, i))
 			}
-			if waited := time.Since(began); waited > 100*time.Millisecond {
-				t.Errorf("waited %v", waited)
+			if waited := time.Since(began); waited != map[bool]time.Duration{true: 100 * time.Millisecond}[free] {
+				t.Errorf("waited %v, called %d times", waited, v.asked.Load())
 			}
 			<-time.After(10 * time.Second)
 		}
@@ -100,8 +101,10 @@ func TestHungFunctionIsCalledOnlySoOften(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := newVerdicts(func(string) bool { return true })
 		for i := range 1000 {
-			if _, err := v.ask(fmt.Sprint(i)); !errors.As(err, new(*foreign.UnansweredError)) {
-				t.Fatal(err)
+			var open *foreign.UnansweredError
+			_, err := v.ask(fmt.Sprint(i))
+			if !errors.As(err, &open) || open.NotCalled != (i >= 256) || strings.Contains(err.Error(), "is not called for this now") != open.NotCalled {
+				t.Fatal(i, err)
 			}
 			<-time.After(time.Minute)
 		}

@@ -100,8 +100,8 @@ func (r *Residents) Evictable() []*v1.Pod {
 	return out
 }
 
-// Unfinished returns the pods that have a worker and hold something, by namespace and
-// name.
+// Unfinished returns the pods that have a worker and hold something, by namespace and name. It does not
+// have pods that only the runtime knows, and that are being stopped.
 func (r *Residents) Unfinished() []*v1.Pod {
 	all := r.Stopping()
 	for _, p := range r.Desired.Pods() {

@@ -87,9 +87,9 @@ func (s *Shutdown) Err() error {
 	return nil
 }
 
-// Run stops the pods group by group. It returns [ErrShuttingDown] for a second call, ErrStopped if
-// the engine's run ends, the cause of ctx, or why it is not known which pods run. Each of the last
-// three cancels the shutdown. A pod's trouble is only in the report.
+// Run stops the pods group by group. It returns [ErrShuttingDown] for a second call. The shutdown is
+// cancelled, and Run returns why, if the engine's run ends (ErrStopped), if ctx ends (its cause), or if
+// it cannot be found out which pods run. A pod's trouble is only in the report.
 func (s *Shutdown) Run(ctx context.Context, plan shutdown.Plan) (shutdown.Report, error) {
 	select {
 	case <-s.Stopped:
@@ -118,7 +118,8 @@ func (s *Shutdown) run(ctx context.Context, plan shutdown.Plan, end context.Canc
 	s.note(report)
 	s.Logger.Info("The node shuts down", "groups", len(plan.Groups))
 	var err error
-	if report.Pods, err = s.stopping(plan, end).run(ctx); ctx.Err() == nil {
+	report.Pods, err = s.newStopping(plan, end).run(ctx)
+	if ctx.Err() == nil && (err == nil || len(report.Pods) > 0) {
 		s.complete(ctx, &report)
 	}
 	if ctx.Err() != nil {

@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/podworkers"
@@ -19,13 +20,20 @@ import (
 )
 
 // listPatience is how long a shutdown waits for the runtime's list before it stops the pods that it
-// knows without one; lastLook is the least time for another try after that.
+// knows without one, or a quarter of its time if that is less; lastLook is the least time for another
+// try after that.
 const (
 	listPatience = 2 * time.Second
 	lastLook     = time.Second
 )
 
-var errRunningUnknown = errors.New("it is not known which pods run")
+// leftoverGrace is how many seconds workers give a pod that only the runtime knows.
+const leftoverGrace = 2
+
+var (
+	errRunningUnknown = errors.New("it is not known which pods run")
+	errPlanOver       = errors.New("the time of the shutdown is over, some of which it took to find out which pods run")
+)
 
 // Start is the start of this process; [recovery.Recovery] is.
 type Start interface {
@@ -47,12 +55,12 @@ type stopping struct {
 	until time.Time
 	// end ends the shutdown with an error.
 	end context.CancelCauseFunc
-	// told holds the pods that were told to stop, orphans those without a worker.
+	// told holds the pods that were told to stop, orphans those that Unfinished does not have.
 	told    map[types.UID]bool
 	orphans map[types.UID]*runtime.Pod
 }
 
-func (s *Shutdown) stopping(plan shutdown.Plan, end context.CancelCauseFunc) *stopping {
+func (s *Shutdown) newStopping(plan shutdown.Plan, end context.CancelCauseFunc) *stopping {
 	var all time.Duration
 	for _, g := range plan.Groups {
 		all += g.Time
@@ -75,7 +83,7 @@ func (s *stopping) run(ctx context.Context) ([]shutdown.PodReport, error) {
 	if err := s.awaitStart(ctx); err != nil {
 		return nil, err
 	}
-	err := s.look(ctx, min(listPatience, s.left()))
+	err := s.look(ctx, min(listPatience, s.left()/4)) // the pods need the rest
 	reports := s.stopBatches(ctx)
 	if err != nil && ctx.Err() == nil {
 		if err = s.look(ctx, max(lastLook, s.left())); err == nil {
@@ -97,16 +105,21 @@ func (s *stopping) awaitStart(ctx context.Context) error {
 	}
 }
 
-// look finds the pods that run without a worker. It asks the runtime until it answers.
+// look finds the pods that run and that Unfinished does not have: no worker has them, or one that
+// knows no more than the runtime. It asks the runtime until it answers, or until patience is over.
 func (s *stopping) look(ctx context.Context, patience time.Duration) error {
 	limited, cancel := timing.WithTimeout(ctx, s.Clock, patience)
 	defer cancel()
+	known := map[types.UID]bool{} // before the list: a pod that finishes meanwhile is in it, too
+	for _, p := range s.Residents.Unfinished() {
+		known[p.UID] = true
+	}
 	listed, err := list(limited, s.Runtime, s.Clock)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errRunningUnknown, err)
 	}
 	for _, p := range listed {
-		if p.Running() && !s.Residents.Known(p.UID) {
+		if p.Running() && !known[p.UID] {
 			s.orphans[p.UID] = p
 		}
 	}
@@ -125,8 +138,8 @@ func (s *stopping) pods() []*v1.Pod {
 	return slices.DeleteFunc(all, func(p *v1.Pod) bool { return s.told[p.UID] })
 }
 
-// podOf returns a pod without a worker as it is desired or remembered, otherwise what the runtime
-// says about it.
+// podOf returns a pod that Unfinished does not have as it is desired or remembered, otherwise what the
+// runtime says about it.
 func (s *stopping) podOf(p *runtime.Pod) *v1.Pod {
 	if desired, ok := s.Residents.Desired.Get(p.UID); ok {
 		return desired
@@ -134,7 +147,10 @@ func (s *stopping) podOf(p *runtime.Pod) *v1.Pod {
 	if remembered := s.Start.Remembered(p.UID); remembered != nil {
 		return remembered
 	}
-	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: p.UID, Namespace: p.Namespace, Name: p.Name}}
+	return &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{UID: p.UID, Namespace: p.Namespace, Name: p.Name},
+		Spec:       v1.PodSpec{TerminationGracePeriodSeconds: ptr.To[int64](leftoverGrace)},
+	}
 }
 
 // stopBatches stops what has not been told to stop yet.
@@ -153,9 +169,11 @@ func (s *stopping) stopBatches(ctx context.Context) (reports []shutdown.PodRepor
 func (s *stopping) stopBatch(ctx context.Context, batch shutdown.Batch) []shutdown.PodReport {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	limit := s.Clock.AfterFunc(min(batch.Time, s.left()), func() {
-		cancel(fmt.Errorf("the %v of its group are over", batch.Time))
-	})
+	over := fmt.Errorf("the %v of its group are over", batch.Time)
+	if s.left() < batch.Time {
+		over = errPlanOver
+	}
+	limit := s.Clock.AfterFunc(min(batch.Time, s.left()), func() { cancel(over) })
 	defer limit.Stop()
 	results := make([]shutdown.PodReport, len(batch.Pods))
 	var wg sync.WaitGroup
@@ -188,16 +206,17 @@ func (s *stopping) stopPod(ctx context.Context, group shutdown.Group, pod *v1.Po
 	return r
 }
 
-// kill stops a pod and waits until no container of it runs.
+// kill stops a pod and waits until no container of it runs. Only a pod that is desired may have got a
+// worker that can be told without what the runtime says.
 func (s *stopping) kill(ctx context.Context, pod *v1.Pod, kill podworkers.KillOptions) error {
 	orphan := s.orphans[pod.UID]
-	if orphan == nil || s.Residents.Known(pod.UID) {
+	desired, wanted := s.Residents.Desired.Get(pod.UID)
+	if orphan == nil || wanted && s.Residents.Known(pod.UID) {
 		_, err := s.Stopper.KillPod(ctx, pod, kill)
 		return err
 	}
 	done := make(chan struct{})
 	kill.Completed = done
-	desired, _ := s.Residents.Desired.Get(pod.UID)
 	s.Stopper.UpdatePod(s.Start.KillRunning(orphan, desired, kill))
 	select {
 	case <-done:

@@ -20,11 +20,15 @@ import (
 type runtimeList struct {
 	pods    []*runtime.Pod
 	answers time.Time
+	asked   func() // unless nil
 }
 
 var errNoRuntime = errors.New("the runtime is down")
 
 func (l *runtimeList) ListPods(context.Context) ([]*runtime.Pod, error) {
+	if l.asked != nil {
+		l.asked()
+	}
 	if time.Now().Before(l.answers) {
 		return nil, errNoRuntime
 	}
@@ -144,6 +148,113 @@ func TestShutdownThatKnowsTooLittleFails(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestShutdownTellsEachPodOnce, in the way that its worker takes: with what the runtime says, also if a worker stops it
+// already that knows no more than that.
+func TestShutdownTellsEachPodOnce(t *testing.T) {
+	for name, test := range map[string]struct {
+		desired, known, finished bool // when the runtime is asked
+		later                    func(l *lives)
+		want                     []string
+	}{
+		"only the runtime has it":               {false, false, false, nil, []string{"kill unknown x without a worker"}},
+		"housekeeping stops it":                 {false, true, false, nil, []string{"kill unknown x without a worker"}},
+		"desired":                               {true, false, false, nil, []string{"kill x without a worker"}},
+		"desired, gets a worker":                {true, false, false, func(l *lives) { l.known["x"] = true }, []string{"kill x"}},
+		"desired, with a worker":                {true, true, false, nil, []string{"kill x"}},
+		"desired, finishes while it is listed":  {true, true, false, func(l *lives) { l.finished["x"] = true }, nil},
+		"not desired, is listed after its end":  {false, false, false, func(l *lives) { l.known["x"], l.finished["x"] = true, true }, []string{"kill unknown x without a worker"}},
+		"desired, has finished, and runs again": {true, true, true, nil, []string{"kill x"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, workers := newShutdown(t)
+				l := s.Residents.Lives.(*lives)
+				if test.desired {
+					s.Residents.Desired = desire(newPod("x"))
+				}
+				l.known["x"], l.finished["x"] = test.known, test.finished
+				s.Runtime = &runtimeList{pods: []*runtime.Pod{listed("x")}, asked: func() {
+					if test.later != nil {
+						test.later(l)
+					}
+				}}
+				report, err := s.Run(t.Context(), shutdown.Plan{})
+				if got := workers.calls.take(); err != nil || !slices.Equal(got, test.want) || len(report.Pods) != len(test.want) {
+					t.Errorf("calls %v, want %v; %+v, %v", got, test.want, report, err)
+				}
+				for _, p := range report.Pods {
+					if want := map[bool]int64{true: 30, false: leftoverGrace}[test.desired]; p.Grace != want {
+						t.Errorf("%d s, want %d", p.Grace, want)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestShortShutdownIsForItsPods: the wait for the runtime takes little of the time that they need.
+func TestShortShutdownIsForItsPods(t *testing.T) {
+	for _, all := range []time.Duration{time.Second, 2 * time.Second, 5 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			s, workers := newShutdown(t, newPod("known"))
+			workers.stop["known"] = 500 * time.Millisecond
+			s.Runtime = &runtimeList{answers: time.Now().Add(all / 2)}
+			report, err := s.Run(t.Context(), shutdown.Plan{Groups: []shutdown.Group{{Time: all}}})
+			if err != nil || len(report.Pods) != 1 || !report.Pods[0].Released {
+				t.Errorf("%v: %+v, %v", all, report, err)
+			}
+		})
+	}
+}
+
+// TestShutdownTakesNoLongerThanItsPlan: the time that the start takes is missing at the end.
+func TestShutdownTakesNoLongerThanItsPlan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, workers := newShutdown(t, withPriority("low", 0), withPriority("high", 100))
+		workers.stop["low"], workers.stop["high"] = time.Hour, time.Hour
+		s.Start = &start{opened: make(chan struct{})}
+		time.AfterFunc(8*time.Second, func() { close(s.Start.(*start).opened) })
+		began := time.Now()
+		report, err := s.Run(t.Context(), shutdown.Plan{Groups: []shutdown.Group{{Time: 10 * time.Second}, {Priority: 100, Time: 10 * time.Second}}})
+		if took := time.Since(began); err != nil || took != 20*time.Second {
+			t.Errorf("took %v, %v", took, err)
+		}
+		if report.Pods[0].Problem != "the 10s of its group are over" || report.Pods[1].Problem != errPlanOver.Error() {
+			t.Errorf("%+v", report)
+		}
+	})
+}
+
+// TestShutdownLooksOnceMore, for a second, if its pods took all the time there was.
+func TestShutdownLooksOnceMore(t *testing.T) {
+	for answers, want := range map[time.Duration]bool{10500 * time.Millisecond: true, 12 * time.Second: false} {
+		synctest.Test(t, func(t *testing.T) {
+			s, workers := newShutdown(t, newPod("known"))
+			workers.stop["known"] = time.Hour
+			s.Runtime = &runtimeList{pods: []*runtime.Pod{listed("leftover")}, answers: time.Now().Add(answers)}
+			began := time.Now()
+			report, err := s.Run(t.Context(), shutdown.Plan{Groups: []shutdown.Group{{Time: 10 * time.Second}}})
+			told := slices.Contains(workers.calls.take(), "kill unknown leftover without a worker")
+			if (err == nil) != want || told != want || report.Ended.IsZero() == want || time.Since(began) > 11*time.Second {
+				t.Errorf("%v: told %v, %+v, %v after %v", answers, told, report, err, time.Since(began))
+			}
+		})
+	}
+}
+
+// TestShutdownWithoutKnowledgeWaitsForNoSink: nothing was stopped whose status it could wait for.
+func TestShutdownWithoutKnowledgeWaitsForNoSink(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, workers := newShutdown(t)
+		workers.flush = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+		s.Start = &start{opened: make(chan struct{})}
+		began := time.Now()
+		if _, err := s.Run(t.Context(), shutdown.Plan{}); !errors.Is(err, errStarting) || time.Since(began) != shutdown.DefaultTime {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+	})
 }
 
 // TestShutdownIsOverWhenTheWorkersEnd: nothing stops the pods any more.

@@ -65,7 +65,7 @@ func (l *verdictLine) note(uid types.UID, err error) {
 	defer l.mu.Unlock()
 	var open *foreign.UnansweredError
 	switch {
-	case !errors.As(err, &open):
+	case !errors.As(err, &open), open.NotCalled: // no answer is on its way
 		l.leave(uid)
 	case l.holder == "" && open.Waited < turnLimit && !l.givenUp():
 		l.holder = uid

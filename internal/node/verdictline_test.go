@@ -79,6 +79,14 @@ func TestHandlersJudgeOnePodAfterTheOther(t *testing.T) {
 				t.Errorf("step %d, %s: %s, want %s", i, s.uid, got, s.want)
 			}
 		}
+		for i := range 256 {
+			ask("hangs", fmt.Sprint("crowd", i))
+			<-time.After(time.Second)
+		}
+		<-time.After(10 * time.Second)
+		if got, next := ask("hangs", "beyond"), ask("prompt", "p1"); got != "open" || next != "open" {
+			t.Errorf("a handler that is not called any more: %s, %s, want that no pod has a turn", got, next)
+		}
 		if told.Load() < 6 {
 			t.Errorf("told %d times", told.Load())
 		}

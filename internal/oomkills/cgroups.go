@@ -76,46 +76,70 @@ var (
 
 // find looks for the cgroups of containers: folders whose names end with a container's ID, as in
 // ID, cri-containerd-ID.scope or crio-ID. It returns their paths by ID, and whether it has looked
-// everywhere. It does not look into the cgroup of any container, which may nest as many as it likes.
-func (h hierarchy) find(ids map[string]bool) (found map[string]string, complete bool) {
-	found = map[string]string{}
+// everywhere. It does not look into the cgroup of a container that is wanted or known, which may nest as
+// many as it likes, and into other folders that are named like one only after all others: the agent
+// itself may run in a container.
+func (h hierarchy) find(ids, known map[string]bool) (found map[string]string, complete bool) {
+	s := search{ids: ids, known: known, found: map[string]string{}, left: h.most}
 	if h.top == "" || len(ids) == 0 {
-		return found, true
+		return s.found, true
 	}
-	folders := 0
-	var walk func(dir string, depth int) error
-	walk = func(dir string, depth int) error {
-		if folders++; folders > h.most {
-			return errMany
+	for s.later = []folder{{h.top, 0}}; len(s.later) > 0; {
+		next := s.later[0]
+		s.later = s.later[1:]
+		if err := s.walk(next); err != nil {
+			return s.found, errors.Is(err, errFound)
 		}
-		if depth > maxDepth {
-			return nil
+	}
+	return s.found, true
+}
+
+// search is one search for cgroups.
+type search struct {
+	ids, known map[string]bool
+	found      map[string]string
+	// left is how many more folders are read, later are those that come after all others.
+	left  int
+	later []folder
+}
+
+type folder struct {
+	path  string
+	depth int
+}
+
+// walk searches a folder and everything below it, except for what comes later.
+func (s *search) walk(f folder) error {
+	if s.left--; s.left < 0 {
+		return errMany
+	}
+	if f.depth > maxDepth {
+		return nil
+	}
+	entries, _ := os.ReadDir(f.path) // a folder that has vanished meanwhile has nothing
+	for _, e := range entries {
+		if !e.IsDir() {
+			continue
 		}
-		entries, _ := os.ReadDir(dir) // a folder that has vanished meanwhile has nothing
-		for _, e := range entries {
-			if !e.IsDir() {
-				continue
+		below, id := folder{filepath.Join(f.path, e.Name()), f.depth + 1}, idOf(e.Name())
+		switch {
+		case s.ids[id]:
+			if s.found[id] = below.path; len(s.found) == len(s.ids) {
+				return errFound
 			}
-			path, id := filepath.Join(dir, e.Name()), idOf(e.Name())
-			if ids[id] {
-				if found[id] = path; len(found) == len(ids) {
-					return errFound
-				}
-			}
-			if isID(id) {
-				continue
-			}
-			if err := walk(path, depth+1); err != nil {
+		case s.known[id]:
+		case isID(id):
+			s.later = append(s.later, below)
+		default:
+			if err := s.walk(below); err != nil {
 				return err
 			}
 		}
-		return nil
 	}
-	err := walk(h.top, 0)
-	return found, !errors.Is(err, errMany)
+	return nil
 }
 
-// isID reports whether this is a container's ID, as runtimes make them.
+// isID reports whether this looks like a container's ID, as runtimes make them.
 func isID(id string) bool { return len(id) >= minID && strings.Trim(id, "0123456789abcdef") == "" }
 
 // idOf returns the ID in the name of a container's cgroup. The cgroup of CRI-O's monitor is not the container's.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/internal/backoff"
 	"github.com/podwright/podwright/internal/instrument"
 	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/internal/timing"
@@ -24,8 +25,10 @@ const (
 	// maxSearches bounds the searches for a container's cgroup: a cgroup that is not a folder of
 	// this machine, as in a virtual machine, is never found.
 	maxSearches = 3
-	// minID is the length from which no other cgroup is named like an ID.
+	// minID is the least length of an ID: a shorter name may be that of any cgroup.
 	minID = 32
+	// maxPause is the longest pause after a search that was too long to be finished.
+	maxPause = 5 * time.Minute
 )
 
 // Options configures [New]. View, Read, Pods, Pod, Stopping, Clock and Events are required; none of the functions may block.
@@ -66,6 +69,10 @@ type Kills struct {
 	// machine is the machine's number of kills at the last look, killedAt when a look last saw it change.
 	machine  int64
 	killedAt time.Time
+	// searched is when the last search ended, pause how long no other one begins after it, because it
+	// ended early.
+	searched time.Time
+	pause    time.Duration
 }
 
 // pod is what is known of a pod that the runtime has.
@@ -74,6 +81,31 @@ type pod struct {
 	// sums are the kills by container, over all its lives.
 	sums  map[string]int64
 	lives map[string]*life
+	first first
+}
+
+// first is what the first reading showed of a pod.
+type first struct {
+	running map[string]bool // by ID
+	newest  map[string]int  // the restart count of the newest container, by name
+}
+
+// note takes a container of the first reading.
+func (f *first) note(c *runtime.ContainerStatus) {
+	if f.newest == nil {
+		f.running, f.newest = map[string]bool{}, map[string]int{}
+	}
+	if c.State == runtime.Running {
+		f.running[c.ID.ID] = true
+	}
+	f.newest[c.Name] = max(f.newest[c.Name], c.RestartCount)
+}
+
+// missed reports whether a container that is seen for the first time had ended before the first
+// reading, which was not complete.
+func (f *first) missed(c *runtime.ContainerStatus) bool {
+	newest, some := f.newest[c.Name]
+	return some && c.State == runtime.Exited && !f.running[c.ID.ID] && c.RestartCount <= newest
 }
 
 // told is one event.
@@ -202,6 +234,9 @@ func (k *Kills) update(uid types.UID, view *runtime.PodStatus) (events []told) {
 		if _, shown := p.sums[c.Name]; !shown {
 			p.sums[c.Name] = 0 // a series begins at 0, so that its first kill is an increase
 		}
+		if old {
+			p.first.note(c)
+		}
 		events = append(events, k.updateLife(uid, p, c, old)...)
 	}
 	for id := range p.lives {
@@ -216,6 +251,7 @@ func (k *Kills) update(uid types.UID, view *runtime.PodStatus) (events []told) {
 func (k *Kills) updateLife(uid types.UID, p *pod, c *runtime.ContainerStatus, old bool) []told {
 	l := p.lives[c.ID.ID]
 	if l == nil && (c.State == runtime.Running || c.State == runtime.Exited) {
+		old = old || p.first.missed(c)
 		l = &life{name: c.Name, based: !old, ended: old && c.State == runtime.Exited}
 		p.lives[c.ID.ID] = l
 		if watched(c.ID.ID, l) && c.State == runtime.Running {
@@ -296,23 +332,29 @@ func (k *Kills) killed() bool {
 // paths returns the cgroups to read, by ID: those of everything that is running, or only those not
 // read yet. It searches for those that are not known yet.
 func (k *Kills) paths(all bool) map[string]string {
-	paths, unknown := map[string]string{}, map[string]bool{}
+	paths, unknown, known := map[string]string{}, map[string]bool{}, map[string]bool{}
 	k.mu.Lock()
+	resting := k.options.Clock.Since(k.searched) < k.pause
 	for _, p := range k.pods {
 		for id, l := range p.lives {
+			known[id] = true
 			switch {
 			case !watched(id, l), l.path != "" && l.seen && !all:
 			case l.path != "":
 				paths[id] = l.path
-			default:
+			case !resting:
 				unknown[id] = true
 			}
 		}
 	}
 	k.mu.Unlock()
-	found, complete := k.groups.find(unknown)
+	if len(unknown) == 0 {
+		return paths
+	}
+	found, complete := k.groups.find(unknown, known)
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.rest(complete)
 	for _, p := range k.pods {
 		for id, l := range p.lives {
 			switch path := found[id]; {
@@ -324,6 +366,15 @@ func (k *Kills) paths(all bool) map[string]string {
 		}
 	}
 	return paths
+}
+
+// rest plans when the next search may begin. A search that ended early costs much, and the next one may not get
+// further. The caller holds mu.
+func (k *Kills) rest(complete bool) {
+	k.searched = k.options.Clock.Now()
+	if k.pause = backoff.Next(period, maxPause, k.pause); complete {
+		k.pause = 0
+	}
 }
 
 // take processes what was read.

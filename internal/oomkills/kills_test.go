@@ -100,7 +100,7 @@ func TestFindsCgroups(t *testing.T) {
 			"kubepods.slice/kubepods-podx.slice/cri-containerd-" + idB + ".scope/nested": 9,
 		})
 		h := examine(root)
-		found, complete := h.find(map[string]bool{idA: true, idB: true, strings.Repeat("c", 64): true})
+		found, complete := h.find(map[string]bool{idA: true, idB: true, strings.Repeat("c", 64): true}, nil)
 		if len(found) != 2 || !complete {
 			t.Errorf("unified %t: found %v", unified, found)
 		}
@@ -114,49 +114,74 @@ func TestFindsCgroups(t *testing.T) {
 		}
 	}
 	h := examine(t.TempDir())
-	if found, complete := h.find(map[string]bool{idA: true}); h.top != "" || len(found) > 0 || !complete {
+	if found, complete := h.find(map[string]bool{idA: true}, nil); h.top != "" || len(found) > 0 || !complete {
 		t.Errorf("a machine without cgroups: %+v", h)
 	}
 }
 
-// 28.1: a container that nests cgroups hides no other one; a search that ends early because there are too many others is none.
-func TestCrowdOfCgroups(t *testing.T) {
-	const most = 100
-	root := t.TempDir()
-	groups(t, root, true, map[string]int{"kubepods/podz/" + idB: 3})
-	crowd := func(dir string) {
-		for i := range most {
-			if err := os.MkdirAll(filepath.Join(root, dir, fmt.Sprint(i)), 0o755); err != nil {
-				t.Fatal(err)
-			}
+// 28.1: they are also found below folders that are named like containers: that in which the agent runs, or
+// that of a pod with a UID of its own kind.
+func TestFindsCgroupsBelowFoldersLikeIDs(t *testing.T) {
+	id := strings.Repeat("d", 64)
+	for _, path := range []string{"docker/" + id + "/kubepods/podx/", "kubepods/podx-" + id[:32] + "/", "a/" + id + "/b/" + id + "/"} {
+		root := t.TempDir()
+		groups(t, root, true, map[string]int{path + idA: 1})
+		if found, complete := examine(root).find(map[string]bool{idA: true}, nil); found[idA] != filepath.Join(root, path, idA) || !complete {
+			t.Errorf("%s: found %v, complete %v", path, found, complete)
+		}
+		if found, complete := examine(root).find(map[string]bool{idA: true}, map[string]bool{id: true, id[:32]: true}); len(found) > 0 || !complete {
+			t.Errorf("%s: a container of a pod was searched: %v, complete %v", path, found, complete)
 		}
 	}
-	crowd("kubepods/poda/" + idA)
-	h := examine(root)
-	h.most = most
-	if found, complete := h.find(map[string]bool{idB: true}); found[idB] == "" || !complete {
-		t.Errorf("a container beside one with a crowd is not found, complete %v", complete)
-	}
-	crowd("a.slice")
-	k, err := New(Options{Root: root, Clock: clock.RealClock{}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := &life{}
-	k.groups = h
-	k.pods["u"] = &pod{lives: map[string]*life{idB: l}}
-	for range maxSearches + 1 {
-		k.paths(true)
-	}
-	if !watched(idB, l) {
-		t.Errorf("given up: %+v", l)
-	}
-	if err := os.RemoveAll(filepath.Join(root, "a.slice")); err != nil {
-		t.Fatal(err)
-	}
-	if k.paths(true)[idB] == "" {
-		t.Error("not found once the crowd is gone")
-	}
+}
+
+// 28.1: a container that nests cgroups hides no other one. A search that ends early because there are too many others is none, and
+// the next ones come less and less often.
+func TestCrowdOfCgroups(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const most = 100
+		root := t.TempDir()
+		groups(t, root, true, map[string]int{"kubepods/podz/" + idB: 3})
+		crowd := func(dir string) {
+			for i := range most {
+				if err := os.MkdirAll(filepath.Join(root, dir, fmt.Sprint(i)), 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		crowd("kubepods/poda/" + idA)
+		h := examine(root)
+		h.most = most
+		if found, complete := h.find(map[string]bool{idB: true}, nil); found[idB] == "" || !complete {
+			t.Errorf("a container beside one with a crowd is not found, complete %v", complete)
+		}
+		crowd("a.slice")
+		k, err := New(Options{Root: root, Clock: clock.RealClock{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := &life{}
+		k.groups = h
+		k.pods["u"] = &pod{lives: map[string]*life{idB: l}}
+		searches := 0
+		for range 360 {
+			began := k.searched
+			if k.paths(true); k.searched != began {
+				searches++
+			}
+			after(period)
+		}
+		if !watched(idB, l) || searches < 12 || searches > 20 {
+			t.Errorf("in an hour: %d searches, given up: %+v", searches, l)
+		}
+		if err := os.RemoveAll(filepath.Join(root, "a.slice")); err != nil {
+			t.Fatal(err)
+		}
+		after(maxPause)
+		if k.paths(true)[idB] == "" || k.pause != 0 {
+			t.Errorf("not found once the crowd is gone, pause %v", k.pause)
+		}
+	})
 }
 
 // rig is a table over pods of a test.
@@ -392,12 +417,48 @@ func TestLaterKillsAreToldWhateverTheClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, container(idB, runtime.Running))
 		a := container(idA, runtime.Running)
-		a.StartedAt = a.StartedAt.Add(-time.Hour)
+		a.StartedAt, a.RestartCount = a.StartedAt.Add(-time.Hour), 1
 		dead := ended(a, 137, oomKilled)
 		dead.FinishedAt = a.StartedAt.Add(time.Second)
 		r.show("u", dead, r.views["u"].Containers[0])
 		r.want(1, "default/web spec.containers{app} Warning OOMKilled Out of memory: the kernel killed container app")
 	})
+}
+
+// 28.3: a container that was missing in the first reading, although others of its pod were there, and that had ended by then, is not
+// new either; one that ran is.
+func TestFirstReadingLacksAContainer(t *testing.T) {
+	whole := "default/web spec.containers{app} Warning OOMKilled Out of memory: the kernel killed container app"
+	for name, c := range map[string]struct {
+		restarts int
+		name     string
+		ran      bool
+		want     []string
+	}{
+		"older":                      {1, "app", false, nil},
+		"newer":                      {3, "app", false, []string{whole}},
+		"another one":                {0, "other", false, []string{strings.ReplaceAll(whole, "app", "other")}},
+		"it ran, and is there again": {2, "app", true, []string{whole}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a, b := container(idA, runtime.Running), container(idB, runtime.Running)
+				a.RestartCount, b.RestartCount, b.Name = 2, c.restarts, c.name
+				first := []*runtime.ContainerStatus{a}
+				if c.ran {
+					first = append(first, b)
+				}
+				r := newRig(t, first...)
+				r.show("u", a)
+				r.show("u", a, ended(b, 137, oomKilled))
+				r.mu.Lock()
+				defer r.mu.Unlock()
+				if !slices.Equal(r.events, c.want) {
+					t.Errorf("events %q, want %q", r.events, c.want)
+				}
+			})
+		})
+	}
 }
 
 // A container that is killed before it is seen running is reported; one in a list of its own is named accordingly.
