@@ -1,6 +1,7 @@
 package pleg
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,9 +45,9 @@ type Generator struct {
 	stream  streamState
 	printer printer
 
-	// lostReads, lostLists and lostStreams count calls that never came back
-	// (B4).
-	lostReads, lostLists, lostStreams *lostCalls
+	// lostReads, lostLists and lostStreams count calls that never came back (B4), lostHidden those of single objects
+	// that lists lack, by their IDs.
+	lostReads, lostLists, lostStreams, lostHidden *lostCalls
 	// relisting is held by the one relist in progress (R1).
 	relisting chan struct{}
 	// listing is what was logged about failed lists; the relist in progress owns it.
@@ -113,6 +114,7 @@ func New(reader cri.Reader, options Options) (*Generator, error) {
 		pods: map[types.UID]*record{}, sorted: true, ids: map[objectKey]types.UID{},
 	}
 	g.lostReads, g.lostLists, g.lostStreams = newLostCalls(g.signal), newLostCalls(g.signal), newLostCalls(g.signal)
+	g.lostHidden = newLostCalls(g.signal)
 	if g.view == nil {
 		g.view = cri.NewView(reader, cri.ViewOptions{OwnerID: options.OwnerID, Sequence: options.Sequence, Clock: options.Clock})
 	}
@@ -263,7 +265,7 @@ func (g *Generator) readNow(ctx context.Context, uid types.UID, call *reader) (*
 }
 
 // ListRunning lists the runtime and returns the pods with a ready sandbox or a running container,
-// sorted by UID. The list begins after the call. It is for housekeeping, which must not act on an
+// sorted by UID, and those that ran and that the list lacks, until they are believed gone. The list begins after the call. It is for housekeeping, which must not act on an
 // old list. During [Generator.Run] the list also counts as a relist, and the next one is due a
 // period later (B15); without Run it leaves the cache alone.
 func (g *Generator) ListRunning(ctx context.Context) ([]*runtime.Pod, error) {
@@ -280,8 +282,51 @@ func (g *Generator) ListRunning(ctx context.Context) ([]*runtime.Pod, error) {
 	if err != nil {
 		return nil, err
 	}
-	pods := g.view.Pods(listing)
-	return slices.DeleteFunc(pods, func(p *runtime.Pod) bool { return !p.Running() }), nil
+	return g.runningIn(g.view.Pods(listing)), nil
+}
+
+// runningIn returns those of the listed pods that run, and with them those of which something runs according to the cache
+// that the list lacks: it may be partial (R7).
+func (g *Generator) runningIn(pods []*runtime.Pod) []*runtime.Pod {
+	listed := make(map[types.UID]*runtime.Pod, len(pods))
+	for _, p := range pods {
+		listed[p.UID] = p
+	}
+	pods = slices.DeleteFunc(pods, func(p *runtime.Pod) bool { return !p.Running() })
+	g.mu.Lock()
+	defer g.unlock()
+	for _, r := range g.records {
+		pod := listed[r.uid]
+		if r.dropped || pod != nil && pod.Running() {
+			continue
+		}
+		if pod == nil {
+			pod = &runtime.Pod{UID: r.uid, Name: r.name, Namespace: r.namespace}
+		}
+		if r.addRunning(pod) {
+			pods = append(pods, pod)
+		}
+	}
+	slices.SortFunc(pods, func(a, b *runtime.Pod) int { return cmp.Compare(a.UID, b.UID) })
+	return pods
+}
+
+// addRunning adds to a listed pod what it lacks, runs as far as is known, and was not removed. It reports whether there is
+// any.
+func (r *record) addRunning(pod *runtime.Pod) bool {
+	added := false
+	for _, o := range r.objects {
+		if o.state != running || has(pod, o.id) || slices.Contains(r.gone, o.id) {
+			continue
+		}
+		added = true
+		if o.sandbox {
+			pod.Sandboxes = append(pod.Sandboxes, &runtime.Sandbox{ID: o.id, State: runtime.Running})
+		} else {
+			pod.Containers = append(pod.Containers, &runtime.Container{ID: runtime.ContainerID{ID: o.id}, State: runtime.Running})
+		}
+	}
+	return added
 }
 
 // Subscribe adds a subscriber, which gets what changes from now on. To miss nothing, subscribe

@@ -53,7 +53,7 @@ type HungPod struct {
 func (g *Generator) Health() Health {
 	now := g.options.Clock.Now()
 	h := g.health.judge(now, g.options.HealthThreshold)
-	h.WrittenOff = g.lostReads.count() + g.lostLists.count() + g.lostStreams.count()
+	h.WrittenOff = g.lostReads.count() + g.lostHidden.count() + g.lostLists.count() + g.lostStreams.count()
 	g.mu.Lock()
 	defer g.unlock()
 	for _, r := range g.records {

@@ -36,7 +36,10 @@ type job struct {
 	reports     map[string]runtime.State
 	made        []madeObject
 	gone        []string
+	hidden      []hiddenObject
 	described   *runtime.SandboxStatus
+	// notFound are the objects that the job has found to be gone. They are not read a second time.
+	notFound []string
 	// readers and unanswered (the job has lost its place) are guarded by Generator.mu; the rest is
 	// not written again.
 	readers    []*reader
@@ -55,7 +58,9 @@ type reading struct {
 	status *runtime.PodStatus
 	// shown are the made objects that a list shows, missing those that are gone.
 	shown, missing []string
-	err            error
+	// hidden are the objects of status that the list lacks.
+	hidden []hiddenReading
+	err    error
 }
 
 // reportDelay is how long a reading that is hard to believe is held back (D7).
@@ -168,7 +173,7 @@ func (g *Generator) begin(r *record) *job {
 		record: r, known: r.known, objects: r.objects, fingerprint: r.fingerprint,
 		force: r.reinspect || len(r.readers) > 0, twice: r.mayRun() && len(r.readers) > 0, asked: len(r.readers) > 0, readers: r.readers,
 		reports: maps.Clone(r.reports), began: g.options.Clock.Now(),
-		made: slices.Clone(r.made), gone: slices.Clone(r.gone), described: r.described,
+		made: slices.Clone(r.made), gone: slices.Clone(r.gone), hidden: slices.Clone(r.hidden), described: r.described,
 	}
 	j.last, _ = g.cache.get(r.uid)
 	// Only a list shows what was made for a pod that is not tracked.
@@ -220,8 +225,8 @@ func (g *Generator) read(ctx context.Context, j *job) reading {
 		}
 	}
 	result := g.readOnce(ctx, j, j.listed)
-	// A pod that was alive may be absent because the runtime has just restarted. Refreshes leave
-	// that to the relists; ReadNow looks twice.
+	// A pod that may run may be absent because the runtime has just restarted. Refreshes leave
+	// that to the relists; ReadNow lists twice.
 	vanished := result.pod == nil && j.twice
 	if result.err != nil || !vanished && !behind(j.reports, result.pod, result.status) {
 		return result
@@ -251,24 +256,32 @@ func (g *Generator) readOnce(ctx context.Context, j *job, listed *runtime.Pod) (
 			result.shown = append(result.shown, m.id)
 		}
 	}
-	pod := withKnown(withMade(listed, j.made), j.last, j.gone)
-	objects := listedObjects(pod)
-	unlisted := len(listed.Sandboxes)+len(listed.Containers) == 0
-	if unlisted && len(objects) == 0 {
+	pod := j.withMade(listed)
+	objects, unlisted := listedObjects(pod), j.unlisted(pod)
+	if len(objects)+len(unlisted) == 0 {
+		result.missing = j.missing(nil)
 		return result
 	}
 	result.pod, result.stamp, result.fingerprint = pod, pod.Stamp, g.printer.all(objects)
-	if !j.force && j.known && pod == listed && slices.Equal(objects, j.objects) {
+	if !j.force && j.known && pod == listed && len(unlisted) == 0 && slices.Equal(objects, j.objects) {
 		return result
 	}
-	if result.status, result.err = g.view.PodStatus(ctx, pod); result.err != nil {
-		return result
-	}
-	result.missing = missing(j.made, result.status)
-	if (unlisted || len(result.missing) > 0) && len(result.status.Sandboxes)+len(result.status.Containers) == 0 {
+	g.readAll(ctx, j, &result, unlisted)
+	if result.err == nil && !holds(result.status) && (len(result.missing) > 0 || len(listed.Sandboxes)+len(listed.Containers) == 0) {
 		result.pod, result.status = nil, nil // what was known is gone, and the list shows nothing either
 	}
 	return result
+}
+
+// readAll reads the objects of the result's pod, and then those that the list lacks.
+func (g *Generator) readAll(ctx context.Context, j *job, result *reading, unlisted []*runtime.Pod) {
+	if result.status, result.err = g.view.PodStatus(ctx, result.pod); result.err != nil {
+		return
+	}
+	if len(unlisted) > 0 {
+		result.hidden, result.err = g.readHidden(ctx, j, result.status, unlisted)
+	}
+	result.missing = j.missing(result.status)
 }
 
 // find returns the job's pod as it was listed, without objects if it was not.

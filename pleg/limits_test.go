@@ -525,7 +525,7 @@ func TestRecorderThatPanicsHarmsNothing(t *testing.T) {
 	inBubble(t, Options{Recorder: badRecorder{}}, func(b *bench) { b.pod("p", "c") }, func(b *bench) {
 		b.fail(hanging("ContainerStatus", "p", false, nil))
 		b.container("p", "c", sExited)
-		pass(12 * time.Second)
+		pass(11500 * time.Millisecond)
 		b.fail(nil)
 		pass(3 * time.Second)
 		b.expect("read again", "p: Died [p/c]")

@@ -9,7 +9,7 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// What a syncer makes and removes is known without a list: a pod's objects are those of the latest
+// What a syncer makes and removes is known without a list: a pod's objects are those of its status and of the latest
 // list, plus what was made since, minus what was removed. So after the syncer's own calls, its pod
 // is read by the IDs of its objects, which spares the runtime a list of everything (B14).
 
@@ -98,7 +98,7 @@ func (r *record) takeIn(j *job, result *reading) {
 
 // complete reports whether all objects of the pod are known without another list.
 func (g *Generator) complete(r *record) bool {
-	return g.everListed && !r.reinspect && r.missing == 0
+	return g.everListed && !r.reinspect && r.missing == 0 && !r.hiddenUnread()
 }
 
 // union returns all objects of a pod: those published, those of a list that was not read, and those
@@ -127,39 +127,15 @@ func (g *Generator) union(r *record) *runtime.Pod {
 	return pod
 }
 
-// withMade returns the listed pod with the objects that the list lacks.
-func withMade(listed *runtime.Pod, made []madeObject) *runtime.Pod {
-	if !slices.ContainsFunc(made, func(m madeObject) bool { return !has(listed, m.id) }) {
+// withMade returns the listed pod with what was made and the list lacks.
+func (j *job) withMade(listed *runtime.Pod) *runtime.Pod {
+	lacks := func(m madeObject) bool { return !has(listed, m.id) && !slices.Contains(j.notFound, m.id) }
+	if !slices.ContainsFunc(j.made, lacks) {
 		return listed
 	}
 	pod := *listed
 	pod.Sandboxes, pod.Containers = slices.Clone(listed.Sandboxes), slices.Clone(listed.Containers)
-	addMade(&pod, made)
-	return &pod
-}
-
-// withKnown returns the listed pod with the objects of its last status that the list lacks and no call has removed. A list
-// may be partial, as that of a runtime that restarts between the two calls of a list, and only the answer to a reading by
-// ID shows that an object is gone.
-func withKnown(listed *runtime.Pod, last *runtime.PodStatus, gone []string) *runtime.Pod {
-	if last == nil {
-		return listed
-	}
-	pod := *listed
-	pod.Sandboxes, pod.Containers = slices.Clone(listed.Sandboxes), slices.Clone(listed.Containers)
-	for _, s := range last.Sandboxes {
-		if !slices.Contains(gone, s.ID) {
-			addSandbox(&pod, s.ID)
-		}
-	}
-	for _, c := range last.Containers {
-		if !slices.Contains(gone, c.ID.ID) {
-			addContainer(&pod, c.ID.ID, c.SandboxID)
-		}
-	}
-	if len(pod.Sandboxes)+len(pod.Containers) == len(listed.Sandboxes)+len(listed.Containers) {
-		return listed
-	}
+	addMade(&pod, slices.DeleteFunc(slices.Clone(j.made), func(m madeObject) bool { return !lacks(m) }))
 	return &pod
 }
 
@@ -213,7 +189,8 @@ func (g *Generator) readObjects(ctx context.Context, j *job) (result reading, fo
 		result.err = err
 		return result, true
 	}
-	if len(status.Sandboxes)+len(status.Containers) == 0 {
+	if !holds(status) {
+		j.notFound = idsOf(&pod)
 		return reading{stamp: pod.Stamp}, false
 	}
 	for _, s := range status.Sandboxes {
@@ -222,15 +199,30 @@ func (g *Generator) readObjects(ctx context.Context, j *job) (result reading, fo
 		}
 	}
 	result.pod, result.status = &pod, status
-	result.fingerprint = g.printer.all(statusObjects(status))
-	result.missing = missing(j.made, status)
+	for _, h := range j.hidden {
+		if statusHas(status, h.id) { // no list has shown it meanwhile
+			result.hidden = append(result.hidden, hiddenReading{id: h.id})
+		}
+	}
+	result.fingerprint = g.printer.all(visible(statusObjects(status), result.hidden))
+	result.missing = j.missing(status)
 	return result, true
 }
 
-// missing returns the objects that a full reading does not have.
-func missing(made []madeObject, status *runtime.PodStatus) (ids []string) {
-	for _, m := range made {
-		if !statusHas(status, m.id) {
+func idsOf(pod *runtime.Pod) (ids []string) {
+	for _, s := range pod.Sandboxes {
+		ids = append(ids, s.ID)
+	}
+	for _, c := range pod.Containers {
+		ids = append(ids, c.ID.ID)
+	}
+	return ids
+}
+
+// missing returns what was made and a full reading does not have; nil stands for a reading that found nothing.
+func (j *job) missing(status *runtime.PodStatus) (ids []string) {
+	for _, m := range j.made {
+		if status == nil || !statusHas(status, m.id) {
 			ids = append(ids, m.id)
 		}
 	}

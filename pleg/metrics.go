@@ -108,7 +108,7 @@ type figures struct {
 
 func (g *Generator) figures() figures {
 	health := g.Health()
-	f := figures{lastSeen: health.LastList, hung: int64(len(health.Hung)), lostReads: int64(g.lostReads.count()), lostLists: int64(g.lostLists.count())}
+	f := figures{lastSeen: health.LastList, hung: int64(len(health.Hung)), lostReads: int64(g.lostReads.count() + g.lostHidden.count()), lostLists: int64(g.lostLists.count())}
 	g.mu.Lock()
 	f.count, f.requests, f.merged = g.scan.count, g.requests, g.merged
 	f.queued, f.reading = int64(len(g.urgent)+len(g.queue)), int64(g.places+g.unanswered)

@@ -33,19 +33,28 @@ func (g *Generator) finish(ctx context.Context, j *job, result reading, end endi
 	case result.status == nil:
 		g.observed(r, result)
 	default:
-		objects := statusObjects(result.status)
-		g.publish(r, result.status, objects, g.agree(r, objects, result.fingerprint), j.force && len(j.readers) == 0)
-		status, err := g.cache.get(r.uid)
-		j.answer(status, err)
+		g.found(j, result)
 	}
 	if end == inTime && result.err == nil {
 		r.failures = 0
-		r.takeIn(j, &result)
 		if !heldBack {
+			r.takeIn(j, &result)
 			g.clearReports(j)
 		}
 	}
 	g.followUp(r)
+}
+
+// found processes a full reading.
+func (g *Generator) found(j *job, result reading) {
+	r, objects := j.record, statusObjects(result.status)
+	fingerprint := g.agree(r, visible(objects, result.hidden), result.fingerprint)
+	hidden := r.hide(j, result.hidden, g.options.Clock.Now())
+	if g.publish(r, result.status, objects, fingerprint, j.force && len(j.readers) == 0) {
+		r.hidden = hidden
+	}
+	status, err := g.cache.get(r.uid)
+	j.answer(status, err)
 }
 
 // interrupted puts back what a job was for: its context ended, but the request stands.
@@ -83,13 +92,13 @@ func (g *Generator) observed(r *record, result reading) {
 		r.request = g.view.Stamp() // something was published meanwhile: look again
 		return
 	}
-	r.fingerprint = result.fingerprint
+	r.fingerprint, r.hidden = result.fingerprint, nil
 	r.stamp = max(r.stamp, result.stamp)
 	g.cache.setObserved(r.uid, result.stamp)
 	g.close(r, result.stamp)
 }
 
-// absent processes a look at a pod that the runtime does not list. A pod that was alive is left to
+// absent processes a look at a pod of which the runtime shows nothing. A pod that may run is left to
 // the relists, which confirm its absence (D5), unless a caller of ReadNow has just ended it.
 func (g *Generator) absent(j *job, result reading) {
 	r := j.record
@@ -105,7 +114,9 @@ func (g *Generator) absent(j *job, result reading) {
 		g.close(r, result.stamp)
 	default:
 		status := &runtime.PodStatus{UID: r.uid, Name: r.name, Namespace: r.namespace, Stamp: result.stamp, ObservedAt: j.began}
-		g.publish(r, status, nil, 0, false)
+		if g.publish(r, status, nil, 0, false) {
+			r.hidden = nil
+		}
 	}
 	status, err := g.cache.get(r.uid)
 	j.answer(status, err)

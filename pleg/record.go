@@ -26,6 +26,9 @@ type record struct {
 	fingerprint uint64
 	stamp       runtime.Stamp
 
+	// hidden are the objects that the latest list lacked. The fingerprint is without them.
+	hidden []hiddenObject
+
 	// disputed is the last reading that contradicted its list.
 	disputed dispute
 
@@ -37,7 +40,7 @@ type record struct {
 	ready   bool
 	// changedIn is the number of the last list whose fingerprint differed.
 	changedIn uint64
-	// missing counts the consecutive lists that lacked the pod although it was alive.
+	// missing counts the consecutive lists that lacked the pod although it may run.
 	missing int
 
 	// What is wanted of the pod: listed is a changed listing to be read, request the stamp of the

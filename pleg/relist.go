@@ -32,7 +32,12 @@ type listCount struct {
 	// unconfirmed counts the pods that may run and are missing, malformed the objects
 	// without ID, metadata or image, and foreign those that belong to another owner.
 	unconfirmed, malformed, foreign int
+	// unread counts the pods with an object that the list lacks and that could not be read.
+	unread int
 }
+
+// doubtful reports whether more lists have to confirm what this one lacks.
+func (c *listCount) doubtful() bool { return c.unconfirmed+c.unread > 0 }
 
 // relistOnce does one relist (section 4): list, compare, finish what needs no reading, queue the
 // rest. The batch is done when the queued pods have been read. Only the list is I/O, and only the
@@ -61,12 +66,12 @@ func (g *Generator) relistOnce(ctx context.Context, shared bool) (*cri.Listing, 
 	return listing, b, nil
 }
 
-// relisted ends a relist. Once a shared relist is over, the dispatcher, which waits for it, finds it recorded, unless a
-// pod waits to be confirmed gone, which only an ordinary relist does.
+// relisted ends a relist. Once a shared relist is over, the dispatcher, which waits for it, finds it recorded, unless something
+// waits to be confirmed gone: only ordinary relists count for that.
 func (g *Generator) relisted(shared bool) {
 	if shared {
 		g.mu.Lock()
-		g.shared = g.scan.count.unconfirmed == 0
+		g.shared = !g.scan.count.doubtful()
 		g.mu.Unlock()
 		defer g.signal()
 	}
@@ -122,6 +127,9 @@ func (g *Generator) compare(l *cri.Listing, now time.Time, shared bool) *batch {
 		if len(r.made) > 0 {
 			r.dropShown()
 		}
+		if r.round == g.round && r.stamp <= l.Stamp && r.countHidden(shared) {
+			g.scan.count.unread++
+		}
 		switch {
 		case r.stamp > l.Stamp:
 			// A later look was newer.
@@ -135,7 +143,7 @@ func (g *Generator) compare(l *cri.Listing, now time.Time, shared bool) *batch {
 			case unconfirmed:
 				opened = append(opened, r.uid)
 			}
-		case r.known && r.scanned == r.fingerprint && !r.reinspect && !r.busy && r.reports == nil && !r.unlisted():
+		case r.known && r.scanned == r.fingerprint && !r.reinspect && !r.busy && r.reports == nil && !r.unlisted() && !r.hiddenDue(now):
 			g.scan.count.unchanged++
 			g.unchanged(r, l.Stamp, &closed)
 		default:
@@ -155,7 +163,7 @@ func (g *Generator) compare(l *cri.Listing, now time.Time, shared bool) *batch {
 		g.forget(r)
 	}
 	g.compact()
-	if changed > 0 || len(gone) > 0 || g.scan.count.unconfirmed > 0 {
+	if changed > 0 || len(gone) > 0 || g.scan.count.doubtful() {
 		g.active = now
 	}
 	b.finish()
@@ -242,7 +250,7 @@ const (
 	believed            // it is gone
 )
 
-// vanish judges a pod that the list lacks. A pod that was alive is believed gone only when further
+// vanish judges a pod that the list lacks. A pod that may run is believed gone only when further
 // lists agree: a runtime that has just restarted may show an empty or partial list for a while.
 func (g *Generator) vanish(r *record, t runtime.Stamp, shared bool) absence {
 	r.listed = nil
@@ -280,9 +288,10 @@ func (g *Generator) divide(l *cri.Listing, lacking []*record, now time.Time, b *
 	for _, pod := range pods {
 		r := g.pods[pod.UID]
 		r.name, r.namespace = pod.Name, pod.Namespace
+		r.listedAgain(pod)
 		if r.known && !r.reinspect && !r.busy && r.reports == nil && !r.unlisted() && slices.Equal(listedObjects(pod), r.objects) {
 			// The pod was listed in another way, or its status was ahead of the list.
-			r.fingerprint = r.scanned
+			r.fingerprint, r.hidden = r.scanned, nil
 			g.unchanged(r, l.Stamp, closed)
 			continue
 		}

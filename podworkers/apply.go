@@ -2,13 +2,18 @@ package podworkers
 
 import (
 	"context"
+	"fmt"
+	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/complaint"
 	"github.com/podwright/podwright/podworkers/internal/machine"
 	"github.com/podwright/podwright/runtime"
+
+	"github.com/go-logr/logr"
 )
 
 // batch is an event and the effects the machine answers with. Batches are pooled:
@@ -164,10 +169,17 @@ func (w *Workers) observe(e *machine.Effect) {
 	w.apply(b, nil)
 }
 
-// look makes the observation, which has failed if code of others panics.
+// look makes the observation, which has failed if code of others panics. It is repeated each second, so what failed is
+// not logged each time.
 func (w *Workers) look(e *machine.Effect) (seen machine.Observation) {
 	seen.Failed = true
-	defer w.harmless(e.UID, "look whether the pod or its name runs")
+	defer func() {
+		var err error
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+		w.looks.note(w.options.Logger.WithValues("uid", e.UID), e.UID, w.options.Clock.Now(), err)
+	}()
 	o := machine.Observation{Known: true}
 	if w.peeker != nil {
 		status, err := w.peeker.Peek(e.UID)
@@ -185,6 +197,33 @@ func (w *Workers) look(e *machine.Effect) (seen machine.Observation) {
 		}
 	}
 	return o
+}
+
+// looks is what was logged about the looks at the runtime that failed, by pod.
+type looks struct {
+	mu     sync.Mutex
+	failed map[types.UID]*complaint.Complaint
+}
+
+// maxLooks bounds the pods remembered: one that is gone never looks again.
+const maxLooks = 1000
+
+func (l *looks) note(log logr.Logger, uid types.UID, now time.Time, err error) {
+	l.mu.Lock()
+	c := l.failed[uid]
+	if c == nil {
+		c = &complaint.Complaint{}
+	}
+	if l.failed == nil || len(l.failed) >= maxLooks {
+		l.failed = map[types.UID]*complaint.Complaint{}
+	}
+	if err != nil {
+		l.failed[uid] = c
+	} else {
+		delete(l.failed, uid)
+	}
+	l.mu.Unlock()
+	c.Note(log, now, err, "Look whether the pod or its name runs failed", "Look whether the pod or its name runs works again")
 }
 
 // other adds what is remembered about a pod that runs under the name of another one, if it

@@ -8,7 +8,7 @@ import (
 
 // WaitFinished returns nil once the pod's terminated step is done or the pod is not
 // known (any longer), the cause of ctx if that ends first, and [ErrStopped] if the workers
-// have ended before. It does not stop the pod: request its termination first, for example
+// end first or have ended. It does not stop the pod: request its termination first, for example
 // with [Workers.KillPod].
 func (w *Workers) WaitFinished(ctx context.Context, uid types.UID) error {
 	done := make(chan struct{})

@@ -96,3 +96,36 @@ func TestWaitFinishedEndsWithTheWorkers(t *testing.T) {
 		}
 	})
 }
+
+// lateContext ends just after something else happened.
+type lateContext struct {
+	context.Context
+	before func()
+}
+
+func (c lateContext) Done() <-chan struct{} {
+	c.before()
+	return c.Context.Done()
+}
+
+// TestWaitFinishedAtTheEndOfItsContext: a pod that finished before its waiter noticed the end of the context has finished.
+func TestWaitFinishedAtTheEndOfItsContext(t *testing.T) {
+	for range 20 { // a select takes any case that is ready
+		synctest.Test(t, func(t *testing.T) {
+			end := make(chan struct{})
+			w := podworkers.New(podworkers.PodSyncerFuncs{
+				Terminated: func(context.Context, *v1.Pod, *runtime.PodStatus) error { <-end; return nil },
+			}, podworkers.Options{})
+			run(t, w)
+			w.UpdatePod(create(newPod("a")))
+			synctest.Wait()
+			w.UpdatePod(kill(newPod("a"), podworkers.KillOptions{}))
+			synctest.Wait()
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			if err := w.WaitFinished(lateContext{ctx, func() { close(end); synctest.Wait() }}, "a"); err != nil {
+				t.Errorf("WaitFinished: %v", err)
+			}
+		})
+	}
+}

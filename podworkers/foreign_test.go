@@ -169,10 +169,10 @@ func TestLookThatPanicsIsRepeated(t *testing.T) {
 					SourcesReady: func() bool { v.trap("SourcesReady"); return true },
 					KillOrphan:   func(*runtime.Pod) podworkers.UpdateOptions { v.trap("KillOrphan"); return podworkers.UpdateOptions{} },
 				})
-				run(t, w)
 				w.UpdatePod(create(newStatic("a", "web")))
 				w.UpdatePod(create(newStatic("b", "other")))
 				w.UpdatePod(kill(newStatic("b", "other"), podworkers.KillOptions{}))
+				run(t, w)
 				pass(5 * time.Second)
 				if got := l.take(); method != "KillOrphan" && len(got) != 0 || len(got) != 0 && got[0] == "setup a create" {
 					t.Errorf("decided without a look: %q", got)
@@ -256,4 +256,32 @@ func TestToolThatPanicsChangesNothing(t *testing.T) {
 			})
 		})
 	}
+}
+
+// silentViews have nothing to say when they are peeked at.
+type silentViews struct{ peekViews }
+
+func (silentViews) Peek(types.UID) (*runtime.PodStatus, error) {
+	return nil, nil //nolint:nilnil // the bad answer
+}
+
+// L8: a look that returns neither a view nor an error is none, so the pod waits for a view.
+func TestPeekWithoutAnswerIsNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l log
+		v := silentViews{peekViews{newFakeViews()}}
+		w := podworkers.New(logging(&l), podworkers.Options{Views: v})
+		run(t, w)
+		ended := newPod("a")
+		ended.Status.Phase = v1.PodSucceeded
+		w.UpdatePod(create(ended))
+		for range 3 {
+			synctest.Wait()
+			v.relist()
+		}
+		pass(time.Minute)
+		if e, _ := w.Explain("a"); !e.State.Finished() {
+			t.Errorf("Explain: %+v", e)
+		}
+	})
 }

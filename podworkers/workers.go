@@ -25,6 +25,7 @@ type Workers struct {
 	metrics *instruments
 	lacking lacking
 	unseen  unseen
+	looks   looks
 	origin  time.Time // the machine's time 0
 
 	mu       sync.Mutex

@@ -38,6 +38,7 @@ var rooms = map[string][]string{
 	"internal/lifecycle": {},
 	"internal/latency":   {"pleg", "runtime", "runtime/cri"},
 	"internal/oomkills":  {"runtime"},
+	"internal/podorder":  {"runtime"},
 	"internal/restarts":  {"runtime"},
 	"internal/tracing":   {"podworkers", "runtime", "runtime/cri"},
 	"internal/tale":      {"runtime"},

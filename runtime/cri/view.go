@@ -4,15 +4,14 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/netip"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/internal/podorder"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -185,10 +184,7 @@ func (v *View) Pods(l *Listing) []*runtime.Pod {
 	}
 	pods := make([]*runtime.Pod, 0, len(byUID))
 	for _, p := range byUID {
-		slices.SortFunc(p.Sandboxes, func(a, b *runtime.Sandbox) int {
-			return compareSandboxes(a.Attempt, b.Attempt, a.CreatedAt, b.CreatedAt, a.ID, b.ID)
-		})
-		sortRuns(p.Containers, func(c *runtime.Container) run { return run{c.Name, int(c.Attempt), c.CreatedAt, c.ID.ID} })
+		podorder.Pod(p)
 		pods = append(pods, p)
 	}
 	slices.SortFunc(pods, func(a, b *runtime.Pod) int { return cmp.Compare(a.UID, b.UID) })
@@ -240,11 +236,7 @@ func (v *View) PodStatus(ctx context.Context, pod *runtime.Pod, known ...*runtim
 		cs.SandboxID = c.SandboxID
 		status.Containers = append(status.Containers, cs)
 	}
-	slices.SortFunc(status.Sandboxes, func(a, b *runtime.SandboxStatus) int {
-		return compareSandboxes(a.Attempt, b.Attempt, a.CreatedAt, b.CreatedAt, a.ID, b.ID)
-	})
-	sortRuns(status.Containers, func(c *runtime.ContainerStatus) run { return run{c.Name, c.RestartCount, c.CreatedAt, c.ID.ID} })
-	status.IPs = podIPs(status.Sandboxes)
+	podorder.Status(status)
 	return status, nil
 }
 
@@ -275,48 +267,4 @@ func (v *View) runtimeName(ctx context.Context) (string, error) {
 	name := response.GetRuntimeName()
 	v.name.Store(&name)
 	return name, nil
-}
-
-// compareSandboxes orders latest first (spec/runtime.md 1.3).
-func compareSandboxes(attemptA, attemptB uint32, createdA, createdB time.Time, idA, idB string) int {
-	return cmp.Or(cmp.Compare(attemptB, attemptA), createdB.Compare(createdA), cmp.Compare(idA, idB))
-}
-
-// run is what the order of containers depends on.
-type run struct {
-	name    string
-	number  int // of the runs of one name
-	created time.Time
-	id      string
-}
-
-// sortRuns orders containers newest first, ties by ID so that the order is total. Runs of one name then
-// change places until the latest is first: a clock that was set back makes it look older than the run before
-// it, which would be started again beside it (spec/runtime.md 1.3).
-func sortRuns[C any](list []C, of func(C) run) {
-	newer := func(a, b run) int { return cmp.Or(b.created.Compare(a.created), cmp.Compare(a.id, b.id)) }
-	slices.SortFunc(list, func(a, b C) int { return newer(of(a), of(b)) })
-	for i := range list {
-		for j := i + 1; j < len(list); j++ {
-			a, b := of(list[i]), of(list[j])
-			if a.name == b.name && cmp.Or(cmp.Compare(b.number, a.number), newer(a, b)) > 0 {
-				list[i], list[j] = list[j], list[i]
-			}
-		}
-	}
-}
-
-// podIPs returns the addresses of the latest sandbox if it is ready. One
-// unparsable address makes the list empty (spec/runtime.md 1.7).
-func podIPs(sandboxes []*runtime.SandboxStatus) []string {
-	if len(sandboxes) == 0 || sandboxes[0].State != runtime.Running || sandboxes[0].IP == "" {
-		return nil
-	}
-	ips := append([]string{sandboxes[0].IP}, sandboxes[0].AdditionalIPs...)
-	for _, ip := range ips {
-		if _, err := netip.ParseAddr(ip); err != nil {
-			return nil
-		}
-	}
-	return ips
 }

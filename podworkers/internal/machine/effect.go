@@ -136,6 +136,7 @@ const (
 	WhyNameTaken
 	WhyNameRunning
 	WhyViewUnknown
+	WhyLookFailed
 	WhyDeadline
 	WhyStuck
 )

@@ -127,6 +127,8 @@ func (m *Machine) waiting(r *record) string {
 		return "another pod of its full name to stop in the runtime"
 	case r.why == WhyViewUnknown:
 		return "the first view of the runtime"
+	case r.why == WhyLookFailed:
+		return "a look at the runtime that does not fail"
 	case r.why == WhyResync:
 		return "an update or the next resync"
 	case r.why == WhyRequeue:
@@ -169,7 +171,7 @@ func causeClause(c Cause) string {
 func (w Why) String() string {
 	return [...]string{
 		"", "resync", "back-off", "network not ready", "the error names the time", "the last step named the time", "full name taken",
-		"full name running", "view unknown", "call deadline", "report of a call that ignores its cancellation",
+		"full name running", "view unknown", "look at the runtime failed", "call deadline", "report of a call that ignores its cancellation",
 	}[w]
 }
 

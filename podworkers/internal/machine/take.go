@@ -127,7 +127,7 @@ func (m *Machine) start(r *record) bool {
 		seen = &Observation{Known: true}
 	}
 	if seen.Failed {
-		m.block(r, WhyViewUnknown)
+		m.block(r, WhyLookFailed)
 		return false
 	}
 	if r.terminating {

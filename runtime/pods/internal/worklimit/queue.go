@@ -205,7 +205,7 @@ func (q *Queue) End(now time.Time, t *Turn, answered bool) {
 			break
 		}
 		q.drop(t)
-		if answered {
+		if answered && !t.forgotten {
 			delete(q.slow, t.Pod)
 		}
 	}

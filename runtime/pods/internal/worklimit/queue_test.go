@@ -321,4 +321,13 @@ func TestForgottenPodIsNotBehind(t *testing.T) {
 	if len(q.slow) != 0 {
 		t.Errorf("left over: %v", q.slow)
 	}
+
+	old := q.Ask(epoch, Job{Pod: "a"})
+	q.Step(epoch)
+	q.Forget("a")
+	q.slow["a"] = true // the pod is back, and its call was not answered in time
+	q.End(epoch.Add(time.Millisecond), old, true)
+	if !q.slow["a"] {
+		t.Error("a call of the pod's former life speaks for the new one")
+	}
 }

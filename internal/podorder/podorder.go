@@ -1,0 +1,79 @@
+package podorder
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/podwright/podwright/runtime"
+)
+
+// Status puts the objects of a status in order and sets its addresses.
+func Status(status *runtime.PodStatus) {
+	slices.SortFunc(status.Sandboxes, func(a, b *runtime.SandboxStatus) int {
+		return sandboxes(a.Attempt, b.Attempt, a.CreatedAt, b.CreatedAt, a.ID, b.ID)
+	})
+	sortRuns(status.Containers, func(c *runtime.ContainerStatus) run { return run{c.Name, c.RestartCount, c.CreatedAt, c.ID.ID} })
+	status.IPs = addresses(status.Sandboxes)
+}
+
+// Pod puts the objects of a listed pod in order.
+func Pod(pod *runtime.Pod) {
+	slices.SortFunc(pod.Sandboxes, func(a, b *runtime.Sandbox) int {
+		return sandboxes(a.Attempt, b.Attempt, a.CreatedAt, b.CreatedAt, a.ID, b.ID)
+	})
+	sortRuns(pod.Containers, func(c *runtime.Container) run { return run{c.Name, int(c.Attempt), c.CreatedAt, c.ID.ID} })
+}
+
+// sandboxes orders latest first (spec/runtime.md 1.3).
+func sandboxes(attemptA, attemptB uint32, createdA, createdB time.Time, idA, idB string) int {
+	return cmp.Or(cmp.Compare(attemptB, attemptA), createdB.Compare(createdA), cmp.Compare(idA, idB))
+}
+
+// run is what the order of containers depends on.
+type run struct {
+	name    string
+	number  int // of the runs of one name
+	created time.Time
+	id      string
+}
+
+// sortRuns orders containers newest first, ties by ID so that the order is total. Runs of one name then
+// change places until the latest is first: a clock that was set back makes it look older than the run before
+// it, which would be started again beside it (spec/runtime.md 1.3).
+func sortRuns[C any](list []C, of func(C) run) {
+	newer := func(a, b run) int { return cmp.Or(b.created.Compare(a.created), cmp.Compare(a.id, b.id)) }
+	latest := func(a, b run) int { return cmp.Or(cmp.Compare(b.number, a.number), newer(a, b)) }
+	slices.SortFunc(list, func(a, b C) int { return newer(of(a), of(b)) })
+	before, ordered := map[string]run{}, true
+	for _, c := range list {
+		r := of(c)
+		if b, known := before[r.name]; known && latest(b, r) > 0 {
+			ordered = false
+		}
+		before[r.name] = r
+	}
+	for i := 0; !ordered && i < len(list); i++ { // seldom, so that a crowd of containers costs no more than the sort
+		for j := i + 1; j < len(list); j++ {
+			if a, b := of(list[i]), of(list[j]); a.name == b.name && latest(a, b) > 0 {
+				list[i], list[j] = list[j], list[i]
+			}
+		}
+	}
+}
+
+// addresses returns the addresses of the latest sandbox if it is ready. One
+// unparsable address makes the list empty (spec/runtime.md 1.7).
+func addresses(list []*runtime.SandboxStatus) []string {
+	if len(list) == 0 || list[0].State != runtime.Running || list[0].IP == "" {
+		return nil
+	}
+	ips := append([]string{list[0].IP}, list[0].AdditionalIPs...)
+	for _, ip := range ips {
+		if _, err := netip.ParseAddr(ip); err != nil {
+			return nil
+		}
+	}
+	return ips
+}
