@@ -10,8 +10,9 @@ import (
 
 // Conditions returns MemoryPressure, DiskPressure and PIDPressure, in this order, and then the
 // conditions of [Policy.Own], as a node's status shows them; it is empty before the first pass. A
-// condition is Unknown once a signal that it depends on has not been read for [Policy.Transition], a minute
-// at least. The list belongs to the caller.
+// condition that is not True is Unknown once a signal that it depends on has not been read for
+// [Policy.Transition], a minute at least, or at once if it was True before. The list belongs to the
+// caller.
 func (m *Manager) Conditions() []v1.NodeCondition {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -61,7 +62,7 @@ func (p Policy) words(said map[v1.NodeConditionType]string) []words {
 // publish records which conditions are true, and which are not known any more.
 func (m *Manager) publish(v assessment, gaps map[Signal]gap) {
 	now := metav1.NewTime(m.options.Clock.Now())
-	unknown := m.options.Policy.unknown(gaps, now.Time)
+	unknown := m.options.Policy.unknown(m.conditions, gaps, now.Time) // only this goroutine sets conditions
 	words := m.options.Policy.words(v.history.said)
 	next := make([]v1.NodeCondition, len(words))
 	changed := false

@@ -104,11 +104,8 @@ func (m *Manager) freeing(ctx context.Context, b breach) (amount uint64) {
 	usages, errs := m.usages(ctx, pods, b.Signal, leavingWait)
 	now := m.options.Clock.Now()
 	for i, l := range all {
-		if errs[i] != nil {
-			continue // count it as using nothing
-		}
 		used := min(b.kind.used(usages[i]), 1<<60)
-		if before, known := l.used[b.Signal]; known && used < before {
+		if before, known := l.used[b.Signal]; known && used < before && errs[i] == nil {
 			l.shrank = now
 		}
 		l.used[b.Signal] = used
@@ -125,15 +122,8 @@ const (
 	hastenLimit = 10 * time.Second
 )
 
-// hastenFor tells the pods to hurry that a soft limit evicts, if a hard limit of the same signal is
-// due now. It returns one of them, or nil.
-func (m *Manager) hastenFor(ctx context.Context, due []breach) *v1.Pod {
-	return m.hasten(ctx, func(v victim) bool {
-		return slices.ContainsFunc(due, func(b breach) bool { return b.Hard() && string(b.Signal) == v.signal })
-	})
-}
-
 // hasten gives pods that a soft limit evicts the grace of a hard one. It returns one of them, or nil.
+// One that could not be told is told again in the next pass.
 func (m *Manager) hasten(ctx context.Context, which func(victim) bool) (first *v1.Pod) {
 	begin := m.options.Clock.Now()
 	for _, uid := range slices.Sorted(maps.Keys(m.victims)) {
@@ -144,8 +134,6 @@ func (m *Manager) hasten(ctx context.Context, which func(victim) bool) (first *v
 		if m.options.Clock.Since(begin) >= hastenLimit || ctx.Err() != nil {
 			break // the next pass goes on
 		}
-		v.soft = false
-		m.victims[uid] = v
 		m.options.Logger.Info("A pod that is being evicted has to stop at once, because a hard limit is due",
 			"namespace", v.pod.Namespace, "name", v.pod.Name, "uid", uid, "signal", v.signal)
 		grace := int64(hardGrace)
@@ -154,6 +142,8 @@ func (m *Manager) hasten(ctx context.Context, which func(victim) bool) (first *v
 			m.options.Logger.Error(err, "A pod cannot be told to stop at once", "namespace", v.pod.Namespace, "name", v.pod.Name, "uid", uid)
 			continue
 		}
+		v.soft = false
+		m.victims[uid] = v
 		if l := m.leaving[uid]; l != nil {
 			l.since = m.options.Clock.Now()
 		}

@@ -1,6 +1,8 @@
 package eviction
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -176,4 +178,118 @@ func TestPodsThatComeAndGoDoNotProtectTheOneThatFillsTheDisk(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestPartlyMeasuredPodThatLeavesCounts: IN4: what is known of a pod with too many files for the time counts.
+func TestPartlyMeasuredPodThatLeavesCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &node{readings: reading(NodeFsAvailable, 10), pods: []*v1.Pod{pod("innocent")}, leaving: []*v1.Pod{pod("leaver")}, frees: 900}
+		n.uses = func(ctx context.Context, p *v1.Pod) (Usage, error) {
+			if p.Name == "leaver" {
+				<-ctx.Done()
+				return Usage{Disk: 500}, ctx.Err()
+			}
+			return Usage{Disk: 1}, nil
+		}
+		_, got := n.run(t, 30*time.Second, Policy{Thresholds: thresholds(t, Text{Hard: "nodefs.available<100"})})
+		if strings.Contains(got, " kill ") {
+			t.Errorf("happened:\n%s", got)
+		}
+	})
+}
+
+// TestGrowingUsageIsNotWaitedFor: IN4: only a pod whose usage shrinks, in complete readings, is waited for longer than a minute.
+func TestGrowingUsageIsNotWaitedFor(t *testing.T) {
+	for _, partly := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			n := &node{readings: reading(NodeFsAvailable, 10), pods: []*v1.Pod{pod("hog")}, leaving: []*v1.Pod{pod("leaver")}, frees: 900}
+			n.uses = func(_ context.Context, p *v1.Pod) (Usage, error) {
+				if partly && p.Name == "leaver" { // what is found in time varies
+					return Usage{Disk: uint64(500 - time.Since(n.begin)/time.Second)}, errors.New("cut")
+				}
+				return Usage{Disk: uint64(500 + time.Since(n.begin)/time.Second)}, nil
+			}
+			_, got := n.run(t, 70*time.Second, Policy{Thresholds: thresholds(t, Text{Hard: "nodefs.available<100"})})
+			if !strings.Contains(got, "60s kill hog") {
+				t.Errorf("partly %v:\n%s", partly, got)
+			}
+		})
+	}
+}
+
+// TestWhatIsFreedDuringTheReadingsCounts: IN4: it is missing in the first reading of the node, and no longer used.
+func TestWhatIsFreedDuringTheReadingsCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &node{readings: reading(MemoryAvailable, 10), pods: []*v1.Pod{pod("innocent")}, leaving: []*v1.Pod{pod("leaver")}}
+		n.uses = func(_ context.Context, p *v1.Pod) (Usage, error) {
+			if p.Name == "leaver" && time.Since(n.begin) < time.Second {
+				n.mu.Lock()
+				defer n.mu.Unlock()
+				n.give(500)
+			}
+			return Usage{}, nil
+		}
+		_, got := n.run(t, 5*time.Second, Policy{Thresholds: thresholds(t, Text{Hard: "memory.available<100"})})
+		if strings.Contains(got, " kill ") {
+			t.Errorf("happened:\n%s", got)
+		}
+	})
+}
+
+// TestPodThatCouldNotBeToldToHurryIsToldAgain: section 16: in the next pass.
+func TestPodThatCouldNotBeToldToHurryIsToldAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &node{
+			readings: reading(MemoryAvailable, 150), pods: []*v1.Pod{pod("stubborn", withGrace(86400)), pod("good")},
+			usage: map[types.UID]Usage{"stubborn": {Memory: 500}},
+		}
+		n.kill = func(_ *v1.Pod, grace *int64) time.Duration {
+			if grace == nil {
+				return time.Hour
+			}
+			return time.Second
+		}
+		refused := false
+		n.refuses = func(_ *v1.Pod, grace *int64) error {
+			if grace == nil || refused {
+				return nil
+			}
+			refused = true
+			return errors.New("busy")
+		}
+		n.at(65*time.Second, func() { n.readings[MemoryAvailable] = Observation{Available: 1, Capacity: 1000} })
+		_, got := n.run(t, 2*time.Minute, Policy{
+			Thresholds: thresholds(t, Text{Hard: "memory.available<100", Soft: "memory.available<200", SoftGrace: "memory.available=30s"}),
+		})
+		if !refused || !strings.Contains(got, "kill stubborn grace 1") || strings.Contains(got, "kill good") {
+			t.Errorf("happened:\n%s", got)
+		}
+	})
+}
+
+// TestHurryingPodsHoldUpOnePassOnlySoLong: section 16: however many pods a soft limit evicts, a pass that tells them to
+// stop at once looks at the node again soon.
+func TestHurryingPodsHoldUpOnePassOnlySoLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &node{kill: func(*v1.Pod, *int64) time.Duration { return time.Hour }}
+		m, err := New(Options{Stats: n, Killer: n, Pods: func() []*v1.Pod { return nil }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 50 {
+			p := pod(fmt.Sprint("p", i))
+			m.victims[p.UID] = victim{pod: p, soft: true}
+		}
+		begin := time.Now()
+		first := m.hasten(t.Context(), func(victim) bool { return true })
+		soft := 0
+		for _, v := range m.victims {
+			if v.soft {
+				soft++
+			}
+		}
+		if took := time.Since(begin); first == nil || took > hastenLimit+hastenWait || soft != 50-int(hastenLimit/hastenWait) {
+			t.Errorf("took %v; %d pods have not been told", took, soft)
+		}
+	})
 }

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
 )
 
 // LinuxStatsOptions configures a [LinuxStats]. The zero value reads memory and process IDs of the
@@ -56,7 +57,11 @@ type LinuxStats struct {
 	options LinuxStatsOptions
 	// apart: images have a file system of their own. Nil: not known yet.
 	apart atomic.Pointer[bool]
+	walks *turns
 }
+
+// maxWalks is how many walks through pods' folders make progress at once.
+const maxWalks = 4
 
 var _ Stats = (*LinuxStats)(nil)
 
@@ -76,16 +81,17 @@ func NewLinuxStats(o LinuxStatsOptions) (*LinuxStats, error) {
 	if o.Cgroup = strings.Trim(o.Cgroup, "/"); o.Cgroup != "" && !filepath.IsLocal(o.Cgroup) {
 		return nil, fmt.Errorf("eviction: cgroup %q leads out of the tree", o.Cgroup)
 	}
-	return &LinuxStats{options: o}, nil
+	return &LinuxStats{options: o, walks: newTurns(clock.RealClock{}, maxWalks)}, nil
 }
 
 // Node reads every signal it can.
 func (m *LinuxStats) Node(ctx context.Context) (map[Signal]Observation, error) {
 	out := map[Signal]Observation{}
 	var problems []error
+	fail := func(signal Signal, err error) { problems = append(problems, &signalError{signal, err}) }
 	note := func(signal Signal, o Observation, err error) {
 		if err != nil {
-			problems = append(problems, fmt.Errorf("%s: %w", signal, err))
+			fail(signal, err)
 		}
 		if o.Capacity > 0 { // without its cgroup, there is still the machine
 			out[signal] = o
@@ -98,7 +104,9 @@ func (m *LinuxStats) Node(ctx context.Context) (map[Signal]Observation, error) {
 	disk := func(path string, bytes, inodes Signal) {
 		var s syscall.Statfs_t
 		if err := syscall.Statfs(path, &s); err != nil {
-			problems = append(problems, fmt.Errorf("%s: statfs %s: %w", bytes, path, err))
+			err = fmt.Errorf("statfs %s: %w", path, err)
+			fail(bytes, err)
+			fail(inodes, err)
 			return
 		}
 		out[bytes] = Observation{Available: s.Bavail * uint64(s.Frsize), Capacity: s.Blocks * uint64(s.Frsize)}
@@ -113,7 +121,8 @@ func (m *LinuxStats) Node(ctx context.Context) (map[Signal]Observation, error) {
 		path, err := m.options.ImageFs(ctx)
 		switch {
 		case err != nil:
-			problems = append(problems, fmt.Errorf("%s: %w", ImageFsAvailable, err))
+			fail(ImageFsAvailable, err)
+			fail(ImageFsInodesFree, err)
 		case path != "":
 			disk(path, ImageFsAvailable, ImageFsInodesFree)
 			m.compare(path)
@@ -178,7 +187,7 @@ func (m *LinuxStats) podDisk(ctx context.Context, pod *v1.Pod, signal Signal) (U
 	}
 	if folders {
 		for _, dir := range m.options.PodDirs(pod) {
-			bytes, files, err := size(ctx, dir, 0)
+			bytes, files, err := walk{turns: m.walks}.size(ctx, dir)
 			problems = append(problems, err)
 			out.Disk, out.Inodes = out.Disk+bytes, out.Inodes+files
 		}

@@ -240,3 +240,23 @@ func TestRuntimeIsNotAskedForWhatCgroupsTell(t *testing.T) {
 		t.Errorf("a pod without cgroup: %+v, %v, asked %d times", used, err, asked)
 	}
 }
+
+// TestErrorsNameTheirSignals: section 16: what is wrong with one disk is about its space and its inodes, and about nothing else.
+func TestErrorsNameTheirSignals(t *testing.T) {
+	m := machine(t, LinuxStatsOptions{
+		Cgroup: "none", NodeFs: filepath.Join(t.TempDir(), "none"), ImageFs: func(context.Context) (string, error) { return "", syscall.EIO },
+	})
+	readings, err := m.Node(t.Context())
+	named := signalErrors(err)
+	if _, read := readings[MemoryAvailable]; !read || named[MemoryAvailable] == nil {
+		t.Errorf("readings %v, error %v", readings, err)
+	}
+	for _, s := range []Signal{NodeFsAvailable, NodeFsInodesFree, ImageFsAvailable, ImageFsInodesFree} {
+		if named[s] == nil {
+			t.Errorf("nothing about %s: %v", s, err)
+		}
+	}
+	if named[PIDAvailable] != nil {
+		t.Errorf("error %v", named[PIDAvailable])
+	}
+}

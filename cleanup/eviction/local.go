@@ -10,6 +10,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/podinfo"
@@ -19,7 +20,7 @@ import (
 const (
 	// localPeriod is the time between two rounds of measurements for the limits of single pods.
 	localPeriod = time.Minute
-	// maxMeasured is how many pods are measured at once.
+	// maxMeasured is how many pods are measured at once, not counting those that take long.
 	maxMeasured = 32
 	// storageWait bounds one call of [Options.Storage], walkLimit the walks through one pod's folders.
 	storageWait = 10 * time.Second
@@ -27,7 +28,8 @@ const (
 )
 
 // locals measures pods for their own limits beside the passes: what it asks may hang, and a folder with
-// millions of files takes minutes. A pod whose measurement goes on is left out of the next rounds.
+// millions of files takes minutes. A pod whose measurement goes on, or ended less time ago than it took,
+// is left out of the next rounds.
 type locals struct {
 	options Options
 
@@ -37,8 +39,8 @@ type locals struct {
 	round chan struct{}
 
 	under sync.WaitGroup
-	slots chan struct{}
-	turn  turn
+	slots *turns // of measurements
+	walks *turns // one at a time: together they use at most one CPU
 
 	mu    sync.Mutex
 	busy  map[types.UID]bool
@@ -50,10 +52,11 @@ type finding struct {
 	uid          types.UID
 	signal, text string
 	at           time.Time
+	started      *metav1.Time // the life it was about
 }
 
 func newLocals(o Options) *locals {
-	return &locals{options: o, slots: make(chan struct{}, maxMeasured), turn: make(turn, 1), busy: map[types.UID]bool{}}
+	return &locals{options: o, slots: newTurns(o.Clock, maxMeasured), walks: newTurns(o.Clock, 1), busy: map[types.UID]bool{}}
 }
 
 // due reports whether there is something to do for the goroutine of Run.
@@ -89,17 +92,22 @@ func (l *locals) measureAll(ctx context.Context, pods []*v1.Pod) {
 		if !l.claim(pod.UID) {
 			continue
 		}
-		select {
-		case l.slots <- struct{}{}:
-		case <-ctx.Done():
+		give, err := l.slots.take(ctx)
+		if err != nil {
 			return
 		}
 		done := make(chan struct{})
 		l.under.Go(func() {
-			defer close(done)
+			begin := l.options.Clock.Now()
 			signal, text := l.measure(ctx, pod)
-			<-l.slots
-			l.note(finding{pod.UID, signal, text, l.options.Clock.Now()})
+			give()
+			now := l.options.Clock.Now()
+			if text != "" {
+				l.note(finding{pod.UID, signal, text, now, pod.Status.StartTime})
+			}
+			close(done)
+			_ = timing.Sleep(ctx, l.options.Clock, now.Sub(begin)) // large folders do not take a whole CPU
+			l.release(pod.UID)
 		})
 		batch.Add(ctx, done)
 	}
@@ -117,25 +125,27 @@ func (l *locals) claim(uid types.UID) bool {
 	return true
 }
 
-// note keeps what the measurement of a pod found.
+func (l *locals) release(uid types.UID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.busy, uid)
+}
+
 func (l *locals) note(f finding) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.busy, f.uid)
-	if f.text != "" {
-		l.found = append(l.found, f)
-	}
+	l.found = append(l.found, f)
 }
 
-// take returns the next of these pods that was above its limit a moment ago, or nil. A later round
-// measures the others again.
+// take returns the next of these pods that was above its limit less than [localPeriod] ago, in the same
+// life, or nil. It forgets the findings before: later rounds measure these pods again.
 func (l *locals) take(pods []*v1.Pod) (*v1.Pod, finding) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for len(l.found) > 0 {
 		f := l.found[0]
 		l.found = l.found[1:]
-		i := slices.IndexFunc(pods, func(p *v1.Pod) bool { return p.UID == f.uid })
+		i := slices.IndexFunc(pods, func(p *v1.Pod) bool { return p.UID == f.uid && p.Status.StartTime.Equal(f.started) })
 		if i >= 0 && l.options.Clock.Since(f.at) < localPeriod {
 			return pods[i], f
 		}
@@ -143,11 +153,11 @@ func (l *locals) take(pods []*v1.Pod) (*v1.Pod, finding) {
 	return nil, finding{}
 }
 
-// open reports whether measurements go on.
+// open reports whether there may be a finding before the next round.
 func (l *locals) open() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.busy) > 0
+	return len(l.busy)+len(l.found) > 0
 }
 
 // measure tells which limit of its own a pod is above. text is empty if there is none.
@@ -160,46 +170,50 @@ func (l *locals) measure(ctx context.Context, pod *v1.Pod) (signal, text string)
 	}()
 	walks, cancel := timing.WithTimeout(ctx, l.options.Clock, walkLimit)
 	defer cancel()
-	if signal, text = l.fullVolume(walks, pod); text == "" {
-		signal, text = l.fullStorage(walks, pod)
+	signal, text, err := l.fullVolume(walks, pod)
+	if text == "" {
+		var storageErr error
+		signal, text, storageErr = l.fullStorage(walks, pod)
+		err = errors.Join(err, storageErr)
+	}
+	if err != nil && ctx.Err() == nil { // what was found counts
+		l.options.Logger.Error(err, "Not all of a pod's storage can be measured", "namespace", pod.Namespace, "name", pod.Name)
 	}
 	return signal, text
 }
 
 // fullVolume tells users which volume of a pod is above its limit.
-func (l *locals) fullVolume(ctx context.Context, pod *v1.Pod) (signal, text string) {
+func (l *locals) fullVolume(ctx context.Context, pod *v1.Pod) (signal, text string, err error) {
 	if l.options.Volumes == nil {
-		return "", ""
+		return "", "", nil
 	}
 	for _, v := range l.options.Volumes(pod) {
-		used, _, err := walk{enough: v.Limit, turn: l.turn}.size(ctx, v.Path)
-		if err != nil && ctx.Err() == nil { // one pod's failure does not affect the others
-			l.options.Logger.Error(err, "A volume cannot be measured", "namespace", pod.Namespace, "name", pod.Name, "volume", v.Name)
-		}
+		used, _, sizeErr := walk{enough: v.Limit, turns: l.walks}.size(ctx, v.Path)
 		if text := exceeded(v, used); text != "" {
-			return "emptydirfs.limit", text
+			return volumeLimit, text, nil
+		}
+		if sizeErr != nil {
+			err = errors.Join(err, fmt.Errorf("volume %s: %w", v.Name, sizeErr))
 		}
 	}
-	return "", ""
+	return "", "", err
 }
 
 // fullStorage tells users which limit of ephemeral storage a pod is above.
-func (l *locals) fullStorage(ctx context.Context, pod *v1.Pod) (signal, text string) {
+func (l *locals) fullStorage(ctx context.Context, pod *v1.Pod) (signal, text string, err error) {
 	limit := podinfo.DeclaredLimit(pod, v1.ResourceEphemeralStorage)
 	if l.options.Storage == nil || limit.Sign() <= 0 {
-		return "", ""
+		return "", "", nil
 	}
 	asked, cancel := timing.WithTimeout(ctx, l.options.Clock, storageWait)
 	used, err := l.options.Storage(asked, pod)
 	cancel()
 	var folders uint64
 	for _, dir := range used.Folders {
-		bytes, _, sizeErr := walk{enough: uint64(limit.Value()), turn: l.turn}.size(ctx, dir)
+		bytes, _, sizeErr := walk{enough: uint64(limit.Value()), turns: l.walks}.size(ctx, dir)
 		err = errors.Join(err, sizeErr)
 		folders += bytes
 	}
-	if err != nil && ctx.Err() == nil {
-		l.options.Logger.Error(err, "Not all of a pod's storage can be measured", "namespace", pod.Namespace, "name", pod.Name)
-	}
-	return overLimit(pod, used.Containers, folders)
+	signal, text = overLimit(pod, used.Containers, folders)
+	return signal, text, err
 }

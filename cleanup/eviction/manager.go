@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/internal/foreign"
 	"github.com/podwright/podwright/internal/instrument"
 	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/internal/problem"
@@ -35,10 +36,11 @@ const (
 // Killer stops pods for good. It is called by one goroutine at a time.
 type Killer interface {
 	// Kill evicts the pod and returns once none of its containers is running. A nil graceSeconds
-	// means the pod's own grace. Its context ends after 30 s at most; the pod must still go on being
-	// stopped. Kill may then be called again with a shorter grace. amend edits the status that is
-	// published; it may be called any number of times, on other goroutines. After any other error,
-	// the next pass decides again.
+	// means the pod's own grace. amend edits the status that is published; it may be called any number
+	// of times, on other goroutines. The context ends after 30 s at most: Kill then returns an error,
+	// and the pod must still go on being stopped. Kill may be called again with a shorter grace for a
+	// pod that is being stopped. Any error before the end of the context means that the pod may not
+	// have been told to stop; the next pass decides again.
 	Kill(ctx context.Context, pod *v1.Pod, graceSeconds *int64, amend func(*v1.PodStatus)) error
 	// Finished reports whether everything held for the pod is released. It must not block.
 	Finished(uid types.UID) bool
@@ -99,11 +101,11 @@ type Manager struct {
 	evictions metric.Int64Counter
 
 	// Used only by the goroutine of Run.
-	state  history
-	absent map[Signal]bool
-	// local: the last pass evicted a pod for its own limits, so the node's limits come first in the
-	// next pass: many such pods must not starve the node (section 16).
-	local     bool
+	state history
+	has   map[Signal]bool // see [Policy.gaps]
+	// nodeFirst: the last pass was about a pod's own limits, so the node's limits come first in the
+	// next one: many such pods must not starve the node (section 16).
+	nodeFirst bool
 	lastError string
 	leaving   map[types.UID]*leaver
 	victims   map[types.UID]victim
@@ -142,12 +144,12 @@ func New(o Options) (*Manager, error) {
 	}
 	set := instrument.New(o.Meter)
 	m := &Manager{
-		options: o, absent: map[Signal]bool{}, leaving: map[types.UID]*leaver{}, victims: map[types.UID]victim{},
+		options: o, has: map[Signal]bool{}, leaving: map[types.UID]*leaver{}, victims: map[types.UID]victim{},
 		own: newObservers(o.Policy.Own, o.Clock, o.Logger), locals: newLocals(o),
 	}
 	m.evictions = set.Counter("kubelet_evictions", "Pods evicted, by the signal that was low, or the limit of their own that they were above.",
 		instrument.From("eviction_signal", "memory.available", "nodefs.available", "nodefs.inodesFree", "imagefs.available", "imagefs.inodesFree",
-			"pid.available", "emptydirfs.limit", "ephemeralpodfs.limit", "ephemeralcontainerfs.limit"))
+			"pid.available", volumeLimit, podLimit, containerLimit))
 	if err := set.Err(); err != nil {
 		problems = append(problems, fmt.Errorf("eviction: metrics: %w", err))
 	}
@@ -221,23 +223,27 @@ func (m *Manager) pass(ctx context.Context) (evicted *v1.Pod, err error) {
 	m.unanswered, m.announced = map[types.UID]bool{}, ""
 	m.noteLeaving()
 	all, err := m.look(ctx)
-	if pod := m.hastenFor(ctx, all); pod != nil {
+	hard := func(v victim) bool { // a hard limit of the signal that evicts it is due now
+		return slices.ContainsFunc(all, func(b breach) bool { return b.Hard() && string(b.Signal) == v.signal })
+	}
+	if pod := m.hasten(ctx, hard); pod != nil {
 		return pod, err
 	}
 	begun := m.beginReclaim(ctx, all)
 	due := m.uncovered(ctx, all)
-	if nodeFirst := m.local && len(due) > 0; !nodeFirst {
+	if !m.nodeFirst || len(due) == 0 {
 		pod, localErr := m.passLocal(ctx)
-		if m.local = pod != nil; pod != nil || localErr != nil {
+		if m.nodeFirst = pod != nil || localErr != nil; m.nodeFirst {
 			return pod, errors.Join(err, localErr)
 		}
 	}
-	m.local = false
+	m.nodeFirst = false
 	if begun && len(due) > 0 && due[0].kind.disk {
 		m.announce(due[0])
 		if m.soon(ctx, m.reclaim.done) {
 			all, err = m.look(ctx)
 			due = m.uncovered(ctx, all)
+			m.reclaim.fresh = false // this pass decides
 		}
 	}
 	err = errors.Join(err, m.reclaimError(all))
@@ -277,7 +283,7 @@ func (m *Manager) look(ctx context.Context) ([]breach, error) {
 		return nil, context.Cause(ctx)
 	}
 	now := m.options.Clock.Now()
-	gaps := m.options.Policy.gaps(m.gaps, m.absent, own, err, now) // only this goroutine sets gaps
+	gaps := m.options.Policy.gaps(m.gaps, m.has, own, err, now) // only this goroutine sets gaps
 	verdict := assess(m.options.Policy, m.state, own, now)
 	m.state = verdict.history
 	m.publish(verdict, gaps)
@@ -287,7 +293,19 @@ func (m *Manager) look(ctx context.Context) ([]breach, error) {
 func (m *Manager) readNode(ctx context.Context) (map[Signal]Observation, error) {
 	limited, cancel := timing.WithTimeout(ctx, m.options.Clock, problem.FunctionLimit)
 	defer cancel()
-	return m.options.Stats.Node(limited)
+	type answer struct {
+		readings map[Signal]Observation
+		err      error // may come together with readings
+	}
+	call := foreign.Call{Kind: problem.Function, Name: "Eviction.Stats.Node"}
+	got, err := foreign.Ask(limited, m.own.calls, call, foreign.Limits{Wait: problem.FunctionLimit + usageLate}, func(ctx context.Context) (a answer, _ error) {
+		a.readings, a.err = m.options.Stats.Node(ctx)
+		return a, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return got.readings, got.err
 }
 
 // evictable returns the pods that may be evicted.
@@ -387,7 +405,10 @@ func (m *Manager) evict(ctx context.Context, v victim, grace *int64) (*v1.Pod, e
 		m.options.Recorder.Eventf(pod, v1.EventTypeWarning, Reason, "%s", v.text)
 	}
 	m.evictions.Add(ctx, 1, instrument.Labels("eviction_signal", v.signal))
-	m.killed, m.victims[pod.UID] = m.options.Clock.Now(), v
+	m.killed = m.options.Clock.Now()
+	if !m.options.LocalOnly {
+		m.victims[pod.UID] = v
+	}
 	err := m.kill(ctx, v, grace, cleanupWait)
 	if err == nil {
 		return pod, nil

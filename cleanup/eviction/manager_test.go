@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -50,13 +51,25 @@ type node struct {
 	reclaim func(ctx context.Context)
 	// silent: what pods use cannot be read; hangs: nor what they have on the disk.
 	silent, hangs bool
+	// machine, uses and limited, if set, answer Node, Pod and Volumes; refuses is asked before a kill.
+	machine func(ctx context.Context) (map[Signal]Observation, error)
+	uses    func(ctx context.Context, p *v1.Pod) (Usage, error)
+	limited func(p *v1.Pod) []Volume
+	refuses func(p *v1.Pod, grace *int64) error
 }
 
 // moment is how long each call takes.
 func moment() { <-time.After(time.Millisecond) }
 
-func (n *node) Node(context.Context) (map[Signal]Observation, error) {
+func (n *node) Node(ctx context.Context) (map[Signal]Observation, error) {
 	moment()
+	if n.machine != nil {
+		return n.machine(ctx)
+	}
+	return n.read()
+}
+
+func (n *node) read() (map[Signal]Observation, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.panics {
@@ -74,6 +87,9 @@ func (n *node) Pod(ctx context.Context, p *v1.Pod, _ Signal) (Usage, error) {
 	if n.silent {
 		return Usage{}, hang(ctx)
 	}
+	if n.uses != nil {
+		return n.uses(ctx, p)
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.usage[p.UID], nil
@@ -82,6 +98,11 @@ func (n *node) Pod(ctx context.Context, p *v1.Pod, _ Signal) (Usage, error) {
 // Kill gives up when its time is over, and the pod goes on being stopped, as it does in an engine.
 func (n *node) Kill(ctx context.Context, p *v1.Pod, grace *int64, amend func(*v1.PodStatus)) error {
 	moment()
+	if n.refuses != nil {
+		if err := n.refuses(p, grace); err != nil {
+			return err
+		}
+	}
 	n.stop(p, grace, amend)
 	if n.kill == nil {
 		return nil
@@ -162,6 +183,11 @@ func (n *node) note(format string, args ...any) {
 	n.log = append(n.log, fmt.Sprintf("%ds ", int(time.Since(n.begin).Seconds()))+fmt.Sprintf(format, args...))
 }
 
+// at calls f, with the lock, after a time.
+func (n *node) at(d time.Duration, f func()) {
+	time.AfterFunc(d, func() { n.mu.Lock(); defer n.mu.Unlock(); f() })
+}
+
 // run runs a manager for a time and returns what happened.
 func (n *node) run(t *testing.T, d time.Duration, policy Policy) (*Manager, string) {
 	t.Helper()
@@ -178,7 +204,13 @@ func (n *node) run(t *testing.T, d time.Duration, policy Policy) (*Manager, stri
 			defer n.mu.Unlock()
 			return append([]*v1.Pod(nil), n.leaving...)
 		},
-		Volumes: func(p *v1.Pod) []Volume { return n.volumes[p.UID] }, LocalOnly: n.localOnly,
+		Volumes: func(p *v1.Pod) []Volume {
+			if n.limited != nil {
+				return n.limited(p)
+			}
+			return n.volumes[p.UID]
+		},
+		LocalOnly: n.localOnly,
 		Storage: func(ctx context.Context, p *v1.Pod) (Storage, error) {
 			moment()
 			if n.hangs {
@@ -628,4 +660,174 @@ func TestUnreadSignalDoesNotShortenTheWait(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestUsageOfManyPodsIsReadInTime: section 16: however many pods there are and whatever each of them takes, as long as it
+// is less than the time for all, none goes unread.
+func TestUsageOfManyPodsIsReadInTime(t *testing.T) {
+	for _, takes := range []time.Duration{20 * time.Millisecond, timing.Patience - time.Millisecond, 2 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			n := &node{readings: reading(MemoryAvailable, 10), frees: 900}
+			for i := range 500 {
+				n.pods = append(n.pods, pod(fmt.Sprint("innocent", i)))
+			}
+			n.pods = append(n.pods, pod("zhog"))
+			n.uses = func(_ context.Context, p *v1.Pod) (Usage, error) {
+				<-time.After(takes)
+				if p.Name == "zhog" {
+					return Usage{Memory: 900}, nil
+				}
+				return Usage{}, nil
+			}
+			_, got := n.run(t, 15*time.Second, Policy{Thresholds: thresholds(t, Text{Hard: "memory.available<100"})})
+			if !strings.Contains(got, "kill zhog") || strings.Count(got, " kill ") != 1 {
+				t.Errorf("readings that take %v:\n%s", takes, got)
+			}
+		})
+	}
+}
+
+// TestPartlyReadUsageCounts: section 16: what a call has found when its time is over counts.
+func TestPartlyReadUsageCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &node{readings: reading(NodeFsAvailable, 10), pods: []*v1.Pod{pod("innocent"), pod("large")}, frees: 900}
+		n.uses = func(ctx context.Context, p *v1.Pod) (Usage, error) {
+			if p.Name == "innocent" {
+				return Usage{Disk: 5}, nil
+			}
+			<-ctx.Done()
+			<-time.After(usageLate / 2)
+			return Usage{Disk: 500}, ctx.Err()
+		}
+		_, got := n.run(t, 20*time.Second, Policy{Thresholds: thresholds(t, Text{Hard: "nodefs.available<100"})})
+		if !strings.Contains(got, "kill large") || strings.Count(got, " kill ") != 1 {
+			t.Errorf("happened:\n%s", got)
+		}
+	})
+}
+
+// TestDiskThatIsLowAgainIsReclaimedFirst: section 16: a reclaim that was enough does not count for the next time.
+func TestDiskThatIsLowAgainIsReclaimedFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &node{readings: reading(NodeFsAvailable, 10), reclaims: 900, pods: []*v1.Pod{pod("a")}}
+		n.at(5*time.Second, func() { n.readings = reading(NodeFsAvailable, 10) })
+		_, got := n.run(t, 15*time.Second, Policy{Thresholds: thresholds(t, Text{Hard: "nodefs.available<100"})})
+		if strings.Contains(got, "kill a") || strings.Count(got, "reclaim") != 2+strings.Count(got, "Attempting to reclaim") {
+			t.Errorf("happened:\n%s", got)
+		}
+	})
+}
+
+// TestReclaimFails: a reclaim that panics is reported, and only while a disk is low; a pod goes for the disk.
+func TestReclaimFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &node{readings: reading(NodeFsAvailable, 10), pods: []*v1.Pod{pod("a")}, frees: 5, reclaim: func(context.Context) { panic("no images") }}
+		m, got := n.run(t, 15*time.Second, Policy{Thresholds: thresholds(t, Text{Hard: "nodefs.available<100"})})
+		if !strings.Contains(got, "kill a") || !strings.Contains(m.lastError, "no images") || len(m.Problems()) != 1 {
+			t.Errorf("error %q, problems %v:\n%s", m.lastError, m.Problems(), got)
+		}
+		if err := m.reclaimError(nil); err != nil {
+			t.Errorf("no disk is low, and yet: %v", err)
+		}
+	})
+}
+
+// TestFailedLocalKillsDoNotStarveOthers: section 16: pods above their own limits that cannot be stopped keep neither the node's
+// limits nor other pods' waiting.
+func TestFailedLocalKillsDoNotStarveOthers(t *testing.T) {
+	for name, test := range map[string]struct {
+		localOnly bool
+		want      string
+	}{"the node": {false, "kill hog"}, "another pod": {true, "10s kill second"}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				full := files(t, map[string]string{"data": strings.Repeat("x", 64<<10)})
+				n := &node{readings: reading(MemoryAvailable, 10), usage: map[types.UID]Usage{"hog": {Memory: 900}}, pods: []*v1.Pod{pod("hog")}, localOnly: test.localOnly}
+				n.volumes = map[types.UID][]Volume{}
+				names := []string{"over0", "second"}
+				if !test.localOnly {
+					names = strings.Fields("over0 over1 over2 over3 over4 over5 over6 over7")
+				}
+				for _, name := range names {
+					n.pods = append(n.pods, pod(name))
+					n.volumes[types.UID(name)] = []Volume{{Name: "cache", Path: full, Limit: 10 << 10}}
+				}
+				n.refuses = func(p *v1.Pod, _ *int64) error {
+					if strings.HasPrefix(p.Name, "over") {
+						return errors.New("busy")
+					}
+					return nil
+				}
+				_, got := n.run(t, 55*time.Second, Policy{Thresholds: thresholds(t, Text{Hard: "memory.available<100"})})
+				if !strings.Contains(got, test.want) {
+					t.Errorf("happened:\n%s", got)
+				}
+			})
+		})
+	}
+}
+
+// TestEvictedPodsAreForgotten: a manager does not grow with the pods that it has evicted.
+func TestEvictedPodsAreForgotten(t *testing.T) {
+	for _, localOnly := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			full := files(t, map[string]string{"data": strings.Repeat("x", 64<<10)})
+			n := &node{readings: reading(MemoryAvailable, 900), volumes: map[types.UID][]Volume{}, localOnly: localOnly}
+			for i := range 20 {
+				p := pod(fmt.Sprint("p", i))
+				n.pods = append(n.pods, p)
+				n.volumes[p.UID] = []Volume{{Name: "cache", Path: full, Limit: 10 << 10}}
+			}
+			if m, _ := n.run(t, 30*time.Minute, Policy{Thresholds: []Threshold{}}); len(m.victims) > 0 || len(n.pods) > 0 {
+				t.Errorf("local only %v: %d victims, %d pods are left", localOnly, len(m.victims), len(n.pods))
+			}
+		})
+	}
+}
+
+// TestNodeThatIsNotReadIsReported: section 16: a reading of the node that panics or hangs is a problem, makes conditions
+// Unknown, and does not stop what does not depend on it.
+func TestNodeThatIsNotReadIsReported(t *testing.T) {
+	for _, mode := range []string{"panics", "hangs"} {
+		t.Run(mode, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				full := files(t, map[string]string{"data": strings.Repeat("x", 64<<10)})
+				n := &node{readings: reading(NodeFsAvailable, 900), volumes: map[types.UID][]Volume{"over": {{Name: "cache", Path: full, Limit: 10 << 10}}}}
+				n.at(10*time.Minute, func() { n.pods = []*v1.Pod{pod("over")} })
+				over := make(chan struct{})
+				n.machine = func(context.Context) (map[Signal]Observation, error) {
+					switch {
+					case time.Since(n.begin) < 30*time.Second:
+						return n.read()
+					case mode == "panics":
+						panic("stats")
+					}
+					<-over
+					return nil, errors.New("late")
+				}
+				time.AfterFunc(20*time.Minute+time.Second, func() { close(over) }) // Run waits 5 s for it
+				m, got := n.run(t, 20*time.Minute, Policy{Thresholds: thresholds(t, Text{Hard: "nodefs.available<100"})})
+				if c := m.Conditions()[1]; c.Status != v1.ConditionUnknown || len(m.unreadProblems()) != 1 {
+					t.Errorf("problems %v, condition %+v", m.Problems(), c)
+				}
+				if !strings.Contains(got, "kill over") {
+					t.Errorf("a pod stays above its own limit:\n%s", got)
+				}
+			})
+		})
+	}
+}
+
+// TestRunWaitsForWhatItHasBegun: nothing that the manager has called goes on after its end.
+func TestRunWaitsForWhatItHasBegun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &node{readings: reading(NodeFsAvailable, 10), pods: []*v1.Pod{pod("a", withPriority(2_000_000_000)), pod("b")}}
+		var reclaimed, measured atomic.Bool
+		n.reclaim = func(ctx context.Context) { <-ctx.Done(); <-time.After(10 * time.Second); reclaimed.Store(true) }
+		n.limited = func(*v1.Pod) []Volume { <-time.After(20 * time.Second); measured.Store(true); return nil }
+		n.run(t, 15*time.Second, Policy{Thresholds: thresholds(t, Text{Hard: "nodefs.available<100"})})
+		if !reclaimed.Load() || !measured.Load() {
+			t.Errorf("reclaimed %v, measured %v", reclaimed.Load(), measured.Load())
+		}
+	})
 }

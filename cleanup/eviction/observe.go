@@ -135,11 +135,11 @@ func (o *observers) await(ctx context.Context) {
 	}
 }
 
-// leave waits for those calls in progress, of usages too, that end with their context.
+// leave waits for those calls in progress that end with their context, also of [Stats] and Reclaim.
 func (o *observers) leave() {
 	o.under.Wait()
 	for _, call := range o.calls.Leave() {
-		o.logger.Error(errDeaf, "The manager ends without it, and its goroutine is lost", "signal", call.Object)
+		o.logger.Error(errDeaf, "The manager ends without it, and its goroutine is lost", "function", call.Name, "signal", call.Object, "pod", call.Pod)
 	}
 }
 

@@ -75,10 +75,14 @@ func (p Policy) checkOwn() error {
 	return errors.Join(problems...)
 }
 
-// localSignals returns the names under which evictions for the limits of single pods are counted.
-func localSignals() []string {
-	return []string{"emptydirfs.limit", "ephemeralpodfs.limit", "ephemeralcontainerfs.limit"}
-}
+// The names under which evictions for the limits of single pods are counted.
+const (
+	volumeLimit    = "emptydirfs.limit"
+	podLimit       = "ephemeralpodfs.limit"
+	containerLimit = "ephemeralcontainerfs.limit"
+)
+
+func localSignals() []string { return []string{volumeLimit, podLimit, containerLimit} }
 
 // nodeConditions returns the conditions that other parts of a node set.
 func nodeConditions() []v1.NodeConditionType {

@@ -3,10 +3,11 @@ package eviction
 import (
 	"context"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"time"
 
+	"github.com/podwright/podwright/internal/foreign"
+	"github.com/podwright/podwright/internal/problem"
 	"github.com/podwright/podwright/internal/timing"
 )
 
@@ -25,7 +26,8 @@ type reclaim struct {
 	begun time.Time
 	// err is what it returned, to be read once done is closed.
 	err error
-	// fresh: no pass has decided yet what to do about what the call left.
+	// fresh: no pass has looked yet at what the call left. That pass evicts a pod or does not need to;
+	// the call is not repeated before.
 	fresh bool
 }
 
@@ -53,12 +55,8 @@ func (m *Manager) beginReclaim(ctx context.Context, due []breach) (begun bool) {
 	*r = reclaim{done: done, begun: m.options.Clock.Now(), fresh: true}
 	m.beside.Go(func() {
 		defer close(done)
-		defer func() {
-			if p := recover(); p != nil {
-				r.err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-			}
-		}()
-		r.err = m.options.Reclaim(ctx)
+		call := foreign.Call{Kind: problem.Function, Name: "Eviction.Reclaim"}
+		r.err = m.own.calls.Contain(call, func() error { return m.options.Reclaim(ctx) })
 	})
 	return true
 }

@@ -38,14 +38,14 @@ type Usage struct {
 }
 
 // Stats reads what is available and what pods use. Its calls should end with their contexts. They
-// come one at a time, unless one takes long: Pod is then called for other pods beside it.
+// come one at a time as long as they return soon; otherwise Pod is called for many pods at once.
 type Stats interface {
 	// Node returns the signals that can be read now. A missing signal decides nothing; the error,
 	// which may come together with readings, says what is missing.
 	Node(ctx context.Context) (map[Signal]Observation, error)
 	// Pod returns the pod's usage of the signal's resource; other fields may be 0. It is called
-	// only when a limit is due. All calls of a pass together have 10 s: a pod without an answer by
-	// then counts as using nothing. A usage together with an error counts.
+	// only when a limit is due. All calls of a pass together have 10 s, and the context ends in time:
+	// a usage counts also together with an error, and a pod without one counts as using nothing.
 	Pod(ctx context.Context, pod *v1.Pod, signal Signal) (Usage, error)
 }
 

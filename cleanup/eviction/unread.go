@@ -1,6 +1,7 @@
 package eviction
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -21,39 +22,80 @@ type gap struct {
 	err   error // why, nil for a signal of the embedding program
 }
 
-// gaps returns the signals that limits need and that were not read, given those of the pass before. A
-// signal of the node that is missing without an error is not watched: the node has no such thing, and
-// this is remembered in absent until it is read.
-func (p Policy) gaps(before map[Signal]gap, absent map[Signal]bool, readings map[Signal]Observation, err error, now time.Time) map[Signal]gap {
-	out := map[Signal]gap{}
+// signalError is why one signal cannot be read.
+type signalError struct {
+	signal Signal
+	err    error
+}
+
+func (e *signalError) Error() string { return fmt.Sprintf("%s: %v", e.signal, e.err) }
+
+func (e *signalError) Unwrap() error { return e.err }
+
+// signalErrors returns what err says about single signals.
+func signalErrors(err error) map[Signal]error {
+	out := map[Signal]error{}
+	var visit func(error)
+	visit = func(err error) {
+		switch e := err.(type) { //nolint:errorlint // errors.As finds only the first
+		case *signalError:
+			out[e.signal] = errors.Join(out[e.signal], e)
+		case interface{ Unwrap() []error }:
+			for _, part := range e.Unwrap() {
+				visit(part)
+			}
+		case interface{ Unwrap() error }:
+			visit(e.Unwrap())
+		}
+	}
+	visit(err)
+	return out
+}
+
+// gaps returns the signals that limits need and that were not read, given those of the pass before.
+// has remembers which signals the node has: those that were read at some time. It does not have one
+// that is missing although no error explains that. An error that names no signal explains the absence
+// of those that were read before; if nothing of the node can be read, also of those that are not known yet.
+func (p Policy) gaps(before map[Signal]gap, has map[Signal]bool, readings map[Signal]Observation, err error, now time.Time) map[Signal]gap {
+	named, out := signalErrors(err), map[Signal]gap{}
+	blind := !slices.ContainsFunc(slices.Collect(maps.Keys(readings)), func(s Signal) bool { return !p.kind(s).own })
 	for _, t := range p.Thresholds {
-		_, read := readings[t.Signal]
-		own := p.kind(t.Signal).own
-		switch {
-		case read:
-			delete(absent, t.Signal)
-		case !own && err == nil:
-			absent[t.Signal] = true
-		case own || !absent[t.Signal]:
-			g, known := before[t.Signal]
-			if !known {
-				g.since = now
+		if p.kind(t.Signal).own {
+			if _, read := readings[t.Signal]; !read {
+				out[t.Signal] = gap{since: begun(before, t.Signal, now)}
 			}
-			if !own {
-				g.err = err
-			}
-			out[t.Signal] = g
+			continue
+		}
+		why := named[t.Signal]
+		exists, known := has[t.Signal]
+		if why == nil && len(named) == 0 && (exists || blind) {
+			why = err
+		}
+		if _, read := readings[t.Signal]; read || why == nil {
+			has[t.Signal] = read
+		} else if exists || !known {
+			out[t.Signal] = gap{begun(before, t.Signal, now), why}
 		}
 	}
 	return out
 }
 
-// unknown says of which conditions it is not known any more whether they are true, and why.
-func (p Policy) unknown(gaps map[Signal]gap, now time.Time) map[v1.NodeConditionType]string {
+// begun returns since when a signal is not read.
+func begun(before map[Signal]gap, s Signal, now time.Time) time.Time {
+	if g, known := before[s]; known {
+		return g.since
+	}
+	return now
+}
+
+// unknown says of which conditions it is not known any more whether they are true, and why, given those
+// of the pass before: one that is not False does not become so while a signal of it is not read.
+func (p Policy) unknown(before []v1.NodeCondition, gaps map[Signal]gap, now time.Time) map[v1.NodeConditionType]string {
 	names := map[v1.NodeConditionType][]string{}
 	for _, signal := range slices.Sorted(maps.Keys(gaps)) {
-		if now.Sub(gaps[signal].since) >= max(p.Transition, unknownAfter) {
-			c := p.kind(signal).condition
+		c := p.kind(signal).condition
+		raised := slices.ContainsFunc(before, func(b v1.NodeCondition) bool { return b.Type == c && b.Status != v1.ConditionFalse })
+		if raised || now.Sub(gaps[signal].since) >= max(p.Transition, unknownAfter) {
 			names[c] = append(names[c], string(signal))
 		}
 	}
@@ -64,8 +106,8 @@ func (p Policy) unknown(gaps map[Signal]gap, now time.Time) map[v1.NodeCondition
 	return out
 }
 
-// unreadProblems returns the node's signals that have not been read for some time. [observers] has those of the
-// embedding program.
+// unreadProblems returns the node's signals that have not been read for [problem.FunctionLimit].
+// [observers.problems] returns those of the embedding program.
 func (m *Manager) unreadProblems() []problem.Problem {
 	now := m.options.Clock.Now()
 	m.mu.Lock()

@@ -27,13 +27,14 @@ const (
 // errUnread is why a pod counts as using nothing.
 var errUnread = errors.New("not read in time")
 
-// usages returns what pods use of a signal's resource. The calls together have limited time. What a call
-// has found by then counts, also together with an error; a pod without an answer counts as using
-// nothing, and is not asked about again in the same pass.
+// usages returns what pods use of a signal's resource. The calls together have limited time: the longer
+// one takes, the more begin together, so that the last ones begin within half of it. What a call has found
+// by then counts, also together with an error; a pod without an answer counts as using nothing, and is not
+// asked about again in the same pass.
 func (m *Manager) usages(ctx context.Context, pods []*v1.Pod, signal Signal, wait time.Duration) ([]Usage, []error) {
 	used, errs := make([]Usage, len(pods)), make([]error, len(pods))
 	until := m.options.Clock.Now().Add(wait)
-	batch := timing.Batch{Clock: m.options.Clock}
+	batch := timing.Batch{Clock: m.options.Clock, Patience: min(timing.Patience, wait/time.Duration(2*len(pods)+1))}
 	var under sync.WaitGroup
 	for i, pod := range pods {
 		left := until.Sub(m.options.Clock.Now())
@@ -61,13 +62,13 @@ func (m *Manager) usages(ctx context.Context, pods []*v1.Pod, signal Signal, wai
 	return used, errs
 }
 
-// usage asks what one pod uses. A call that has not returned is not made again.
+// usage asks what one pod uses.
 func (m *Manager) usage(ctx context.Context, pod *v1.Pod, signal Signal, wait time.Duration) (Usage, error) {
 	type answer struct {
 		usage Usage
 		err   error // may come together with a usage
 	}
-	call := foreign.Call{Kind: problem.Function, Name: "Eviction.Stats.Pod", UID: pod.UID, Object: string(signal)}
+	call := foreign.Call{Kind: problem.Function, Name: "Eviction.Stats.Pod", UID: pod.UID, Pod: pod.Namespace + "/" + pod.Name, Object: string(signal)}
 	got, err := foreign.Ask(ctx, m.own.calls, call, foreign.Limits{Wait: wait + usageLate}, func(ctx context.Context) (a answer, _ error) {
 		limited, cancel := timing.WithTimeout(ctx, m.options.Clock, wait)
 		defer cancel()

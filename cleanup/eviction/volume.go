@@ -47,13 +47,13 @@ func overLimit(pod *v1.Pod, containers map[string]uint64, folders uint64) (signa
 		total += used
 	}
 	if limit.Sign() > 0 && total > uint64(limit.Value()) {
-		return "ephemeralpodfs.limit", fmt.Sprintf("Pod ephemeral local storage usage exceeds the total limit of containers %s.", limit.String())
+		return podLimit, fmt.Sprintf("Pod ephemeral local storage usage exceeds the total limit of containers %s.", limit.String())
 	}
 	for _, list := range [][]v1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
 		for i := range list {
 			own := list[i].Resources.Limits[v1.ResourceEphemeralStorage]
 			if own.Sign() > 0 && containers[list[i].Name] > uint64(own.Value()) {
-				return "ephemeralcontainerfs.limit", fmt.Sprintf("Container %s exceeded its local ephemeral storage limit %q.", list[i].Name, own.String())
+				return containerLimit, fmt.Sprintf("Container %s exceeded its local ephemeral storage limit %q.", list[i].Name, own.String())
 			}
 		}
 	}
@@ -64,8 +64,8 @@ const (
 	// maxFiles bounds the walk of [FolderSize].
 	maxFiles = 200_000
 	// maxLinked bounds how many files with several names one walk remembers: a pod may create as many
-	// as it likes.
-	maxLinked = 200_000
+	// as it likes, and there may be a walk for each pod.
+	maxLinked = 2_000
 	// turnFiles is how many files a walk visits before it lets others go on.
 	turnFiles = 1024
 )
@@ -76,38 +76,13 @@ func FolderSize(ctx context.Context, dir string) (bytes, files uint64, err error
 	return walk{most: maxFiles}.size(ctx, dir)
 }
 
-// size measures a folder completely, or until more than enough bytes are found (0: never).
-func size(ctx context.Context, dir string, enough uint64) (bytes, files uint64, err error) {
-	return walk{enough: enough}.size(ctx, dir)
-}
-
-// turn is the right to walk, for walks that share it: together they use at most one CPU, and a short
-// walk does not wait for the end of a long one. Without a turn, a walk waits for no other.
-type turn chan struct{}
-
-func (t turn) take(ctx context.Context) error {
-	if t == nil {
-		return nil
-	}
-	select {
-	case t <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (t turn) give() {
-	if t != nil {
-		<-t
-	}
-}
-
 // walk says how to measure a folder.
 type walk struct {
 	// enough ends the walk once more bytes are found, most once there are as many files; 0: never.
 	enough, most uint64
-	turn         turn
+	// turns, unless nil, says when the walk may go on. It waits for the next turn after every
+	// [turnFiles] files, so that a short walk does not wait for the end of a long one.
+	turns *turns
 }
 
 // size returns how much of its disk a folder takes up: blocks, and the files and folders in it. It
@@ -131,17 +106,15 @@ func (w walk) size(ctx context.Context, dir string) (bytes, files uint64, err er
 	if !ok {
 		return 0, 0, fmt.Errorf("%s: no file numbers on this system", dir)
 	}
-	if err := w.turn.take(ctx); err != nil {
-		return 0, 0, context.Cause(ctx)
+	sum := sum{walk: w, device: own.Dev, bytes: uint64(own.Blocks) * 512, files: 1, linked: map[uint64]bool{}}
+	if sum.give, err = w.turns.take(ctx); err != nil {
+		return 0, 0, err
 	}
-	sum := sum{walk: w, device: own.Dev, bytes: uint64(own.Blocks) * 512, files: 1, linked: map[uint64]bool{}, holds: true}
+	defer func() { sum.give() }()
 	err = tree.Walker{
 		Visit:  func(e tree.Entry) error { return sum.add(ctx, e) },
 		Failed: func(string, error) error { return nil }, // what cannot be read does not count
 	}.Walk(ctx, root)
-	if sum.holds {
-		w.turn.give()
-	}
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
@@ -154,7 +127,7 @@ type sum struct {
 	device       uint64
 	bytes, files uint64
 	linked       map[uint64]bool
-	holds        bool // the walk has its turn
+	give         func() // ends the walk's turn
 }
 
 func (s *sum) add(ctx context.Context, e tree.Entry) error {
@@ -180,8 +153,10 @@ func (s *sum) add(ctx context.Context, e tree.Entry) error {
 	if s.files%turnFiles != 0 {
 		return nil
 	}
-	s.turn.give()
-	err := s.turn.take(ctx)
-	s.holds = err == nil
+	s.give()
+	give, err := s.turns.take(ctx)
+	if err == nil {
+		s.give = give
+	}
 	return err
 }

@@ -9,8 +9,11 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"golang.org/x/sys/unix"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/internal/tree"
 	"github.com/podwright/podwright/internal/tree/treetest"
@@ -35,13 +38,13 @@ func TestDeepFolderIsMeasured(t *testing.T) {
 	if err := errors.Join(err, f.Close()); err != nil {
 		t.Fatal(err)
 	}
-	bytes, files, err := size(t.Context(), dir, 0)
+	bytes, files, err := (walk{}).size(t.Context(), dir)
 	if err != nil || files != levels+2 || bytes < 1<<20 {
 		t.Errorf("%d bytes in %d files, want %d: %v", bytes, files, levels+2, err)
 	}
 	ended, cancel := context.WithCancelCause(t.Context())
 	cancel(errStopped)
-	if _, _, err := size(ended, dir, 0); !errors.Is(err, errStopped) {
+	if _, _, err := (walk{}).size(ended, dir); !errors.Is(err, errStopped) {
 		t.Errorf("a measurement that was cut: %v", err)
 	}
 }
@@ -68,10 +71,10 @@ func TestManyFilesHideNothing(t *testing.T) {
 			}
 		}
 	}
-	if bytes, files, err := size(t.Context(), dir, 4<<20); bytes < 8<<20 || err != nil {
+	if bytes, files, err := (walk{enough: 4 << 20}).size(t.Context(), dir); bytes < 8<<20 || err != nil {
 		t.Errorf("%d bytes in %d files, %v", bytes, files, err)
 	}
-	if _, files, err := size(t.Context(), dir, 0); files != 201*1001+2 || err != nil {
+	if _, files, err := (walk{}).size(t.Context(), dir); files != 201*1001+2 || err != nil {
 		t.Errorf("%d files, %v", files, err)
 	}
 	if _, files, err := FolderSize(t.Context(), dir); files != maxFiles || err != nil {
@@ -101,55 +104,97 @@ func TestLinkedFilesCountOnce(t *testing.T) {
 
 // TestWalksTakeTurns: FD2. A long walk lets a short one pass, and one that is cut gives its turn back.
 func TestWalksTakeTurns(t *testing.T) {
-	content := map[string]string{}
-	for i := range 3 * turnFiles {
-		content[strconv.Itoa(i)] = ""
-	}
-	dir := files(t, content)
-	w := walk{turn: make(turn, 1)}
-	if err := w.turn.take(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	ended, cancel := context.WithCancelCause(t.Context())
-	cancel(errStopped)
-	if _, _, err := w.size(ended, dir); !errors.Is(err, errStopped) {
-		t.Errorf("a walk without its turn, at the end: %v", err)
-	}
-	w.turn.give()
-	var under sync.WaitGroup
-	for range 4 {
-		under.Go(func() {
-			if _, files, err := w.size(t.Context(), dir); files != 3*turnFiles+1 || err != nil {
-				t.Errorf("%d files, %v", files, err)
-			}
-		})
-	}
-	under.Wait()
-	if _, _, err := w.size(ended, dir); err == nil {
-		t.Error("a walk goes on after its end")
-	}
-	if len(w.turn) != 0 {
-		t.Error("a turn was not given back")
-	}
-}
-
-// TestWalkThatIsCutBetweenTurnsHasNone: it gives back only what it has.
-func TestWalkThatIsCutBetweenTurnsHasNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := sum{walk: walk{turn: make(turn, 1)}, files: turnFiles - 1, holds: true}
-		if err := s.turn.take(t.Context()); err != nil {
+		content := map[string]string{}
+		for i := range 3 * turnFiles {
+			content[strconv.Itoa(i)] = ""
+		}
+		dir := files(t, content)
+		w := walk{turns: newTurns(clock.RealClock{}, 1)}
+		give, err := w.turns.take(t.Context())
+		if err != nil {
 			t.Fatal(err)
 		}
-		other := make(chan error)
-		go func() { other <- s.turn.take(t.Context()) }()
-		synctest.Wait()
-		ended, cancel := context.WithCancel(t.Context())
-		cancel()
-		if err := s.add(ended, tree.Entry{Stat: &unix.Stat_t{}}); err == nil || s.holds {
-			t.Errorf("error %v, holds its turn: %v", err, s.holds)
+		ended, cancel := context.WithCancelCause(t.Context())
+		cancel(errStopped)
+		if _, _, err := w.size(ended, dir); !errors.Is(err, errStopped) {
+			t.Errorf("a walk without its turn, at the end: %v", err)
 		}
-		if err := <-other; err != nil {
-			t.Error(err)
+		give()
+		give()
+		begin := time.Now()
+		var under sync.WaitGroup
+		for range 4 {
+			under.Go(func() {
+				if _, files, err := w.size(t.Context(), dir); files != 3*turnFiles+1 || err != nil {
+					t.Errorf("%d files, %v", files, err)
+				}
+			})
+		}
+		under.Wait()
+		if took := time.Since(begin); took != 0 {
+			t.Errorf("walks wait for the end of a turn: %v", took)
+		}
+		if _, _, err := w.size(ended, dir); err == nil {
+			t.Error("a walk goes on after its end")
+		}
+		if synctest.Wait(); len(w.turns.taken) != 0 {
+			t.Error("a turn was not given back")
+		}
+	})
+}
+
+// TestTurnIsLent: a walk that is cut while it waits for its next turn has none; a turn ends after a while, whatever its
+// owner does, and at once with its context.
+func TestTurnIsLent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turns := newTurns(clock.RealClock{}, 1)
+		stuck, cut := context.WithCancel(t.Context())
+		if _, err := turns.take(stuck); err != nil {
+			t.Fatal(err)
+		}
+		ended, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		s := sum{walk: walk{turns: turns}, files: turnFiles - 1, give: func() {}}
+		if err := s.add(ended, tree.Entry{Stat: &unix.Stat_t{}}); err == nil {
+			t.Error("a walk goes on without its turn")
+		}
+		begin := time.Now()
+		give, err := turns.take(t.Context())
+		if took := time.Since(begin); err != nil || took != turnLimit-time.Second {
+			t.Errorf("the turn of a walk that is stuck lasts %v more: %v", took, err)
+		}
+		cut()
+		if synctest.Wait(); len(turns.taken) != 1 {
+			t.Error("a walk that has no turn gave one back")
+		}
+		give()
+		if synctest.Wait(); len(turns.taken) != 0 {
+			t.Error("a turn was not given back")
+		}
+		if _, err := turns.take(ended); err == nil {
+			synctest.Wait()
+		}
+		if len(turns.taken) != 0 {
+			t.Error("a turn outlives its context")
+		}
+	})
+}
+
+// TestReadingsTakeTurns: many pods with large folders do not keep more than some CPUs and disk queues busy.
+func TestReadingsTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := files(t, map[string]string{"a": "x"})
+		m := machine(t, LinuxStatsOptions{PodDirs: func(*v1.Pod) []string { return []string{dir} }})
+		for range maxWalks {
+			if _, err := m.walks.take(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		limited, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if used, err := m.Pod(limited, pod("a"), NodeFsAvailable); err == nil {
+			t.Errorf("a walk begins beside %d others: %+v", maxWalks, used)
 		}
 	})
 }

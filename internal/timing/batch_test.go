@@ -37,6 +37,12 @@ func TestCrowdOfHangingCallsDelaysByMoments(t *testing.T) {
 			t.Errorf("1000 calls that hang take %v", took)
 		}
 		begin = time.Now()
+		hurried := timing.Batch{Clock: clock.RealClock{}, Patience: time.Millisecond}
+		hurried.Add(t.Context(), never)
+		if took := time.Since(begin); took != time.Millisecond {
+			t.Errorf("a batch with a patience of 1 ms waited %v", took)
+		}
+		begin = time.Now()
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		b.Add(ended, never)
