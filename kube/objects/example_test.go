@@ -54,12 +54,12 @@ func ExampleServices() {
 		fmt.Println(err)
 		return
 	}
+	_, synced := services.Services("default")
+	fmt.Println(synced) // nothing was read yet
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
 	go func() { done <- services.Run(ctx) }()
 	defer func() { cancel(); <-done }()
-	_, synced := services.Services("default")
-	fmt.Println(synced)
 	<-known // an engine wakes the pods that wait
 	list, synced := services.Services("default")
 	fmt.Println(list[0].Name, synced)
