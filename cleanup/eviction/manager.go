@@ -149,7 +149,7 @@ func New(o Options) (*Manager, error) {
 	}
 	m.evictions = set.Counter("kubelet_evictions", "Pods evicted, by the signal that was low, or the limit of their own that they were above.",
 		instrument.From("eviction_signal", "memory.available", "nodefs.available", "nodefs.inodesFree", "imagefs.available", "imagefs.inodesFree",
-			"pid.available", volumeLimit, podLimit, containerLimit))
+			"pid.available", "emptydirfs.limit", "ephemeralpodfs.limit", "ephemeralcontainerfs.limit"))
 	if err := set.Err(); err != nil {
 		problems = append(problems, fmt.Errorf("eviction: metrics: %w", err))
 	}

@@ -117,13 +117,17 @@ func (c Cgroup) Differences(want Settings) error {
 	return errors.Join(problems...)
 }
 
-// SetMemory limits the memory of the cgroup to this many bytes.
+// SetMemory limits the memory of the cgroup to this many bytes. It fails while only other controllers
+// have the cgroup.
 func (c Cgroup) SetMemory(limit int64) error {
-	file := filepath.Join(c.folders["memory"], "memory.limit_in_bytes")
-	if folder, unified := c.folders[""]; unified {
-		file = filepath.Join(folder, "memory.max")
+	folder, name := c.folders["memory"], "memory.limit_in_bytes"
+	if unified, ok := c.folders[""]; ok {
+		folder, name = unified, "memory.max"
 	}
-	return os.WriteFile(file, []byte(strconv.FormatInt(limit, 10)), 0o600)
+	if folder == "" {
+		return fmt.Errorf("%w: the cgroup has no memory controller", fs.ErrNotExist)
+	}
+	return os.WriteFile(filepath.Join(folder, name), []byte(strconv.FormatInt(limit, 10)), 0o600)
 }
 
 // CgroupNamed returns the cgroup of a path below the root of control groups.

@@ -1,6 +1,8 @@
 package containerdtest
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -117,4 +119,16 @@ func TestOwnCgroupIsFound(t *testing.T) {
 		}
 	}
 	t.Errorf("none of %v is a folder", c.folders)
+}
+
+// TestMemoryOfAnUnfinishedCgroup: of a cgroup that is just being made, some controllers lack it for a moment; its
+// limit is not written elsewhere.
+func TestMemoryOfAnUnfinishedCgroup(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := (Cgroup{folders: map[string]string{"pids": t.TempDir()}}).SetMemory(4096); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("error %v, want one that it does not exist", err)
+	}
+	if left, err := os.ReadDir("."); err != nil || len(left) > 0 {
+		t.Errorf("left %v, %v", left, err)
+	}
 }
