@@ -53,7 +53,7 @@ func TestWhatIsOnItsWayIsCounted(t *testing.T) {
 				n.leaving = leaving
 				after := func(d time.Duration, f func()) {
 					if d > 0 {
-						time.AfterFunc(d, func() { n.mu.Lock(); defer n.mu.Unlock(); f() })
+						n.at(d, f)
 					}
 				}
 				after(test.stopped, func() { n.leaving = nil })
@@ -78,15 +78,11 @@ func TestPodThatIsBackFreesNothing(t *testing.T) {
 		p := pod("web")
 		n := &node{readings: reading(NodeFsAvailable, 10), leaving: []*v1.Pod{p}, usage: map[types.UID]Usage{p.UID: {Disk: 500}}, frees: 900}
 		for i := range 12 {
-			time.AfterFunc(time.Duration(i)*10*time.Second-time.Second, func() {
-				n.mu.Lock()
-				defer n.mu.Unlock()
+			n.at(time.Duration(i)*10*time.Second-time.Second, func() {
 				n.usage[p.UID] = Usage{Disk: uint64(500 - i)}
 			})
 		}
-		time.AfterFunc(115*time.Second, func() {
-			n.mu.Lock()
-			defer n.mu.Unlock()
+		n.at(115*time.Second, func() {
 			n.leaving, n.pods = nil, []*v1.Pod{p}
 		})
 		_, got := n.run(t, 5*time.Minute, Policy{Thresholds: thresholds(t, Text{Hard: "nodefs.available<100"})})
@@ -140,9 +136,7 @@ func TestPodThatWasToldToHurryIsWaitedFor(t *testing.T) {
 			}
 			return 45 * time.Second
 		}
-		time.AfterFunc(145*time.Second, func() {
-			n.mu.Lock()
-			defer n.mu.Unlock()
+		n.at(145*time.Second, func() {
 			n.readings[MemoryAvailable] = Observation{Available: 1, Capacity: 1000}
 		})
 		_, got := n.run(t, 195*time.Second, Policy{
@@ -162,9 +156,7 @@ func TestPodsThatComeAndGoDoNotProtectTheOneThatFillsTheDisk(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := &node{readings: reading(NodeFsAvailable, 10), pods: []*v1.Pod{pod("hog")}, usage: map[types.UID]Usage{"hog": {Disk: 800}}, frees: 900}
 				for i := range 40 { // a job ends every 30 s
-					time.AfterFunc(time.Duration(i)*30*time.Second, func() {
-						n.mu.Lock()
-						defer n.mu.Unlock()
+					n.at(time.Duration(i)*30*time.Second, func() {
 						p := pod(fmt.Sprint("job-", i))
 						n.leaving, n.usage[p.UID] = []*v1.Pod{p}, Usage{Disk: 100}
 						n.give(grows)

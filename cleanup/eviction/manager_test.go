@@ -390,8 +390,8 @@ func TestLocalVolumes(t *testing.T) {
 func TestSurvives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &node{readings: map[Signal]Observation{}, err: errors.New("no cgroup"), panics: true, pods: []*v1.Pod{pod("a")}}
-		time.AfterFunc(15*time.Second, func() { n.mu.Lock(); n.panics = false; n.mu.Unlock() })
-		time.AfterFunc(25*time.Second, func() { n.mu.Lock(); n.readings = reading(MemoryAvailable, 1); n.mu.Unlock() })
+		n.at(15*time.Second, func() { n.panics = false })
+		n.at(25*time.Second, func() { n.readings = reading(MemoryAvailable, 1) })
 		_, got := n.run(t, 35*time.Second, Policy{})
 		if strings.Count(got, "kill a") != 1 || !strings.Contains(got, "30s kill a") {
 			t.Errorf("happened:\n%s", got)
@@ -513,9 +513,7 @@ func TestReclaimHoldsUpOnlyDisks(t *testing.T) {
 					}
 				}
 				if test.memory {
-					time.AfterFunc(25*time.Second, func() {
-						n.mu.Lock()
-						defer n.mu.Unlock()
+					n.at(25*time.Second, func() {
 						n.readings[MemoryAvailable] = Observation{Available: 1, Capacity: 1000}
 					})
 				}
@@ -569,9 +567,7 @@ func TestSoftKillDoesNotHoldUpHardLimits(t *testing.T) {
 					}
 					return timing.Seconds(*p.Spec.TerminationGracePeriodSeconds)
 				}
-				time.AfterFunc(45*time.Second, func() {
-					n.mu.Lock()
-					defer n.mu.Unlock()
+				n.at(45*time.Second, func() {
 					n.readings[test.signal] = Observation{Available: 1, Capacity: 1000}
 				})
 				_, got := n.run(t, 64*time.Second, Policy{

@@ -51,6 +51,17 @@ func (s setBack) ContainerStatus(ctx context.Context, id string, verbose bool) (
 	return r, err
 }
 
+// setClockBack makes the world see its runtime through setBack.
+func (w *world) setClockBack() {
+	w.t.Helper()
+	rt := setBack{w.fake}
+	var err error
+	if w.m, err = pods.New(rt, w.fake, w.opts); err != nil {
+		w.t.Fatal(err)
+	}
+	w.view = cri.NewView(rt, cri.ViewOptions{OwnerID: w.opts.OwnerID})
+}
+
 // spec/runtime.md 1.3: after the clock was set back, the run of a container that runs counts, although an ended one
 // looks newer: no second copy is started, and the run that ended is the one to remove.
 func TestClockSetBackStartsNoSecondCopy(t *testing.T) {
@@ -62,12 +73,7 @@ func TestClockSetBackStartsNoSecondCopy(t *testing.T) {
 			}
 			return fake.Script{Log: line}
 		}})
-		rt := setBack{w.fake}
-		var err error
-		if w.m, err = pods.New(rt, w.fake, w.opts); err != nil {
-			t.Fatal(err)
-		}
-		w.view = cri.NewView(rt, cri.ViewOptions{OwnerID: w.opts.OwnerID})
+		w.setClockBack()
 		pod := newPod()
 		for range 10 {
 			w.sync(pod)
@@ -88,12 +94,7 @@ func TestClockSetBackStartsNoSecondCopy(t *testing.T) {
 func TestClockSetBackKeepsTheLastRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(fake.Launch) fake.Script { return exits(1) })
-		rt := setBack{w.fake}
-		var err error
-		if w.m, err = pods.New(rt, w.fake, w.opts); err != nil {
-			t.Fatal(err)
-		}
-		w.view = cri.NewView(rt, cri.ViewOptions{OwnerID: w.opts.OwnerID})
+		w.setClockBack()
 		pod := newPod()
 		for range 3 {
 			w.sync(pod)

@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -107,21 +106,5 @@ func (a *agent) kill(t *testing.T) {
 	if a.command.ProcessState == nil {
 		must(t, a.command.Process.Signal(unix.SIGKILL))
 		_ = a.command.Wait() // "signal: killed"
-	}
-}
-
-// eventually polls for what no event tells.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	ticker := time.NewTicker(5 * time.Millisecond)
-	defer ticker.Stop()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	for !ok() {
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			t.Fatalf("%s: does not happen", what)
-		}
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/internal/patience"
 )
 
 type mode struct {
@@ -138,7 +140,7 @@ func waitExit(t *testing.T, r *Runtime, id string) *runtimeapi.ContainerStatus {
 // waitExitRecord waits until the supervisor has recorded the end of a container.
 func waitExitRecord(t *testing.T, r *Runtime, id string) {
 	t.Helper()
-	eventually(t, "its end is recorded", func() bool {
+	patience.Until(t, "its end is recorded", func() bool {
 		ok, err := readRecord(r.path(containersDir, id), exitFile, &exitRecord{})
 		return ok && err == nil
 	})
@@ -148,7 +150,7 @@ func waitExitRecord(t *testing.T, r *Runtime, id string) {
 func waitLine(t *testing.T, r *Runtime, id, line string) {
 	t.Helper()
 	path := status(t, r, id).GetLogPath()
-	eventually(t, "line "+line, func() bool {
+	patience.Until(t, "line "+line, func() bool {
 		return strings.Contains(readFile(t, path), " "+line+"\n")
 	})
 }

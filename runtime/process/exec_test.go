@@ -15,6 +15,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/podwright/podwright/internal/patience"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/process/internal/osproc"
@@ -42,7 +43,7 @@ func TestExecTimeout(t *testing.T) {
 			[]string{"/bin/sh", "-c", "trap '' TERM; sleep 1000 & echo $! $$; echo >" + ready + "; wait; sleep 1000"}, time.Minute)
 		done <- result{string(stdout), err}
 	}()
-	eventually(t, "the command is up", func() bool { return readFile(t, ready) != "" && clock.HasWaiters() })
+	patience.Until(t, "the command is up", func() bool { return readFile(t, ready) != "" && clock.HasWaiters() })
 	var processes []osproc.Identity
 	clock.Step(time.Minute)
 	got := <-done
@@ -60,7 +61,7 @@ func TestExecTimeout(t *testing.T) {
 		t.Fatalf("output before the time-out is lost: %q", got.stdout)
 	}
 	for _, p := range processes {
-		eventually(t, fmt.Sprintf("process %d ends", p.PID), func() bool { return gone(p) })
+		patience.Until(t, fmt.Sprintf("process %d ends", p.PID), func() bool { return gone(p) })
 	}
 }
 
@@ -75,7 +76,7 @@ func TestExecEndsWithContainer(t *testing.T) {
 			_, _, err := r.ExecSync(t.Context(), id, []string{"/bin/sh", "-c", "echo >" + ready + "; sleep 1000"}, 0)
 			done <- err
 		}()
-		eventually(t, "the command is up", func() bool { return readFile(t, ready) != "" })
+		patience.Until(t, "the command is up", func() bool { return readFile(t, ready) != "" })
 		must(t, r.StopContainer(t.Context(), id, 0))
 		if err := <-done; cri.Class(err) != runtime.ErrFailedPrecondition {
 			t.Errorf("error %v", err)
@@ -108,19 +109,19 @@ func TestBackgroundEndsWithContainer(t *testing.T) {
 				}
 				touch(t, end)
 				if !agentRuns {
-					eventually(t, "the container ends", func() bool { return gone(process) })
+					patience.Until(t, "the container ends", func() bool { return gone(process) })
 					if supervisor.enabled() {
 						waitExitRecord(t, r, id)
 					}
 					r = openRuntime(t, root, supervisor)
 				}
 				waitExit(t, r, id)
-				eventually(t, "the process in the background ends", func() bool { return gone(left) })
+				patience.Until(t, "the process in the background ends", func() bool { return gone(left) })
 				if gone(others) {
 					t.Error("what runs in the background of another container is gone")
 				}
 				must(t, r.StopContainer(t.Context(), other, 0))
-				eventually(t, "the process in the background of the other ends", func() bool { return gone(others) })
+				patience.Until(t, "the process in the background of the other ends", func() bool { return gone(others) })
 			})
 		}
 	})
@@ -232,7 +233,7 @@ func TestNoGoroutinePerContainer(t *testing.T) {
 		must(t, err)
 		must(t, r.StartContainer(t.Context(), id))
 	}
-	eventually(t, "goroutines end", func() bool { return goruntime.NumGoroutine() <= before })
+	patience.Until(t, "goroutines end", func() bool { return goruntime.NumGoroutine() <= before })
 }
 
 // A slow reader of events is told that it missed some.

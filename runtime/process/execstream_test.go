@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/podwright/podwright/internal/patience"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/process/internal/osproc"
@@ -81,7 +82,7 @@ while read x; do echo "read $x" >&2; stty size; done; echo end; exit 4`), cri.St
 	}()
 	said := func(want string) {
 		t.Helper()
-		eventually(t, "it says "+want, func() bool { return strings.Contains(stdout.String(), want) })
+		patience.Until(t, "it says "+want, func() bool { return strings.Contains(stdout.String(), want) })
 	}
 	said("terminal xterm\r\n")
 	said("controls\r\n")
@@ -96,7 +97,7 @@ while read x; do echo "read $x" >&2; stty size; done; echo end; exit 4`), cri.St
 	said("read hello\r\n")
 	// Taking a size and setting it are two steps: the command looks until it has it.
 	sizes <- cri.TerminalSize{Width: 120, Height: 50}
-	eventually(t, "it has its size", func() bool {
+	patience.Until(t, "it has its size", func() bool {
 		types("size\n")
 		return strings.Contains(stdout.String(), "50 120\r\n")
 	})
@@ -128,7 +129,7 @@ func TestExecStreamEnds(t *testing.T) {
 				go func() {
 					done <- r.ExecStream(ctx, id, script("trap '' TERM HUP; sleep 1000 & echo pid $! ok; wait; sleep 1000"), cri.Streams{Stdout: &stdout, TTY: tty})
 				}()
-				eventually(t, "the command is up", func() bool { return strings.Contains(stdout.String(), "ok") })
+				patience.Until(t, "the command is up", func() bool { return strings.Contains(stdout.String(), "ok") })
 				child, err := osproc.Identify(atoi(t, strings.Fields(stdout.String())[1]))
 				must(t, err)
 				must(t, end(r, id, cancel))
@@ -136,7 +137,7 @@ func TestExecStreamEnds(t *testing.T) {
 				if err := <-done; cri.Class(err) != want {
 					t.Errorf("%s, terminal %v: %v, want %v", name, tty, err, want)
 				}
-				eventually(t, "all it started is gone", func() bool { return gone(child) })
+				patience.Until(t, "all it started is gone", func() bool { return gone(child) })
 			}
 		}
 	})

@@ -18,6 +18,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/podwright/podwright/internal/patience"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/process/internal/osproc"
@@ -55,7 +56,7 @@ func TestRemovalWaitsForLeftovers(t *testing.T) {
 	<-asked
 	go func() { done <- r.StopPodSandbox(t.Context(), sandbox) }()
 	go func() { done <- r.RemoveContainer(t.Context(), id) }()
-	eventually(t, "the sandbox is being stopped", func() bool {
+	patience.Until(t, "the sandbox is being stopped", func() bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		return r.sandboxes[sandbox].record.NotReady
@@ -69,7 +70,7 @@ func TestRemovalWaitsForLeftovers(t *testing.T) {
 	for range 3 {
 		must(t, <-done)
 	}
-	eventually(t, "the process in the background ends", func() bool { return gone(left) })
+	patience.Until(t, "the process in the background ends", func() bool { return gone(left) })
 	if r.container(id) != nil {
 		t.Error("the container is still there")
 	}
@@ -98,7 +99,7 @@ func TestCloseBeforeLeftovers(t *testing.T) {
 		t.Fatal("it was killed already")
 	}
 	r = openRuntime(t, r.root, Supervisor{})
-	eventually(t, "the process in the background ends", func() bool { return gone(left) })
+	patience.Until(t, "the process in the background ends", func() bool { return gone(left) })
 	must(t, r.RemoveContainer(t.Context(), id))
 }
 
@@ -114,12 +115,12 @@ func TestSecondLookForLeftovers(t *testing.T) {
 	id := runContainer(t, r, shell("sleep 1000"))
 	left := background(t, r, id, "setsid sleep 1000 & echo $!")
 	must(t, r.RemoveContainer(t.Context(), id))
-	eventually(t, "the second look is due", clock.HasWaiters)
+	patience.Until(t, "the second look is due", clock.HasWaiters)
 	if gone(left) {
 		t.Fatal("it was killed already")
 	}
 	clock.Step(scanAgain)
-	eventually(t, "the process in the background ends", func() bool { return gone(left) })
+	patience.Until(t, "the process in the background ends", func() bool { return gone(left) })
 }
 
 // A look that failed is repeated after a second, and again when another container ends. It says
@@ -149,7 +150,7 @@ func TestFailedLookIsRepeated(t *testing.T) {
 	}
 	must(t, r.RemoveContainer(t.Context(), run("first")))
 	check()
-	eventually(t, "the second look is due", clock.HasWaiters)
+	patience.Until(t, "the second look is due", clock.HasWaiters)
 	clock.Step(scanAgain)
 	check()
 	second := run("second")
@@ -172,7 +173,7 @@ func TestCommandIsNotTheContainer(t *testing.T) {
 	if s := status(t, r, id); s.GetState() != runtimeapi.ContainerState_CONTAINER_EXITED {
 		t.Errorf("status %v", s)
 	}
-	eventually(t, "the command ends", func() bool { return gone(left) })
+	patience.Until(t, "the command ends", func() bool { return gone(left) })
 }
 
 // A New that fails leaves no goroutine, and the folder to the next.

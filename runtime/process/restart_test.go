@@ -15,6 +15,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/internal/durable"
+	"github.com/podwright/podwright/internal/patience"
 	"github.com/podwright/podwright/runtime/process/internal/osproc"
 )
 
@@ -37,7 +38,7 @@ func TestAgentKilledContainerRuns(t *testing.T) {
 			waitForFile(dir+"/talk", "echo after; ")+waitForFile(dir+"/exit", "echo bye; exit 7"))
 		before := processOf(t, a)
 		// Without a supervisor a line dies with an agent that has read it and not yet written it.
-		eventually(t, "line before", func() bool {
+		patience.Until(t, "line before", func() bool {
 			files, err := filepath.Glob(filepath.Join(a.logs, "*", "*"))
 			must(t, err)
 			return len(files) == 1 && strings.Contains(readFile(t, files[0]), " before\n")
@@ -71,9 +72,9 @@ func TestAgentKilledContainerEnds(t *testing.T) {
 		started := startedOf(t, a)
 		a.kill(t)
 		touch(t, dir+"/exit")
-		eventually(t, "the container ends", func() bool { return gone(p) })
+		patience.Until(t, "the container ends", func() bool { return gone(p) })
 		if supervisor.enabled() {
-			eventually(t, "the supervisor ends", func() bool { return gone(started.Supervisor) })
+			patience.Until(t, "the supervisor ends", func() bool { return gone(started.Supervisor) })
 		}
 		r := openRuntime(t, a.root, supervisor)
 		s := status(t, r, a.container)
@@ -143,14 +144,14 @@ func TestSupervisorKilled(t *testing.T) {
 				started := startedOf(t, a)
 				a.kill(t)
 				must(t, unix.Kill(started.Supervisor.PID, unix.SIGKILL))
-				eventually(t, "the supervisor ends", func() bool { return gone(started.Supervisor) })
+				patience.Until(t, "the supervisor ends", func() bool { return gone(started.Supervisor) })
 				r, id = openRuntime(t, a.root, supervisor), a.container
 			} else {
 				r = newRuntime(t, supervisor)
 				id = runContainer(t, r, shell(script))
 				waitLine(t, r, id, "up")
 				must(t, unix.Kill(info(t, r, id).SupervisorPID, unix.SIGKILL))
-				eventually(t, "the agent takes over", func() bool { return info(t, r, id).SupervisorPID == 0 })
+				patience.Until(t, "the agent takes over", func() bool { return info(t, r, id).SupervisorPID == 0 })
 			}
 			i := info(t, r, id)
 			if i.PID == 0 || status(t, r, id).GetState() != runtimeapi.ContainerState_CONTAINER_RUNNING {
@@ -232,7 +233,7 @@ func TestKilledWhileStarting(t *testing.T) {
 		ready := t.TempDir() + "/ready"
 		a := startAgent(t, false, "setsid sh -c 'echo >"+ready+"; sleep 1000' & wait")
 		p := processOf(t, a)
-		eventually(t, "the child is up", func() bool { return readFile(t, ready) != "" })
+		patience.Until(t, "the child is up", func() bool { return readFile(t, ready) != "" })
 		a.kill(t)
 		must(t, os.Remove(filepath.Join(a.root, containersDir, a.container, startedFile)))
 		r := openRuntime(t, a.root, Supervisor{})

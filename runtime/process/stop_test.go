@@ -15,6 +15,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/podwright/podwright/internal/patience"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/process/internal/osproc"
@@ -25,7 +26,7 @@ import (
 func identities(t *testing.T, r *Runtime, id string, n int) []osproc.Identity {
 	t.Helper()
 	var pids []int
-	eventually(t, fmt.Sprintf("%d processes", n), func() bool {
+	patience.Until(t, fmt.Sprintf("%d processes", n), func() bool {
 		pids = nil
 		for field := range strings.FieldsSeq(logText(t, r, id)) {
 			if pid, err := strconv.Atoi(field); err == nil {
@@ -59,7 +60,7 @@ func TestStopKillsTree(t *testing.T) {
 			t.Errorf("exit code %d, want 137", s.GetExitCode())
 		}
 		for _, p := range processes {
-			eventually(t, fmt.Sprintf("process %d ends", p.PID), func() bool { return gone(p) })
+			patience.Until(t, fmt.Sprintf("process %d ends", p.PID), func() bool { return gone(p) })
 		}
 	})
 }
@@ -97,7 +98,7 @@ func TestGraceOnClock(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- r.StopContainer(ctx, id, 3600) }()
-		eventually(t, "the stop waits", func() bool { return clock.HasWaiters() })
+		patience.Until(t, "the stop waits", func() bool { return clock.HasWaiters() })
 		cancel()
 		if err := <-done; cri.Class(err) != runtime.ErrCanceled {
 			t.Errorf("cancelled stop: %v", err)
@@ -110,9 +111,9 @@ func TestGraceOnClock(t *testing.T) {
 		if s := waitExit(t, r, id); s.GetExitCode() != 137 {
 			t.Errorf("exit code %d, want 137", s.GetExitCode())
 		}
-		eventually(t, "the second look for leftovers is due", clock.HasWaiters)
+		patience.Until(t, "the second look for leftovers is due", clock.HasWaiters)
 		clock.Step(scanAgain)
-		eventually(t, "no timer stays", func() bool { return !clock.HasWaiters() })
+		patience.Until(t, "no timer stays", func() bool { return !clock.HasWaiters() })
 		must(t, r.RemoveContainer(t.Context(), id))
 	})
 }
@@ -211,7 +212,7 @@ func TestReopenInProcess(t *testing.T) {
 		}
 		must(t, r.Close(t.Context()))
 		touch(t, dir+"/exit")
-		eventually(t, "the first container ends", func() bool { return gone(p) })
+		patience.Until(t, "the first container ends", func() bool { return gone(p) })
 		if supervisor.enabled() {
 			waitExitRecord(t, r, early)
 		}
@@ -222,7 +223,7 @@ func TestReopenInProcess(t *testing.T) {
 				t.Errorf("exit code %d (%s), want 6", s.GetExitCode(), s.GetMessage())
 			}
 		}
-		eventually(t, "no zombie stays", func() bool { return !child.IsChild() })
+		patience.Until(t, "no zombie stays", func() bool { return !child.IsChild() })
 	})
 }
 
@@ -239,7 +240,7 @@ func TestCloseEndsCallsAndKeepsContainers(t *testing.T) {
 			_, _, err := r.ExecSync(t.Context(), id, []string{"sleep", "1000"}, 0)
 			exec <- err
 		}()
-		eventually(t, "the stop waits", func() bool {
+		patience.Until(t, "the stop waits", func() bool {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			return r.containers[id].timer != nil

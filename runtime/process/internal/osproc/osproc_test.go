@@ -3,18 +3,19 @@
 package osproc
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"slices"
 	"syscall"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
+
+	"github.com/podwright/podwright/internal/patience"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -170,17 +171,7 @@ func TestWatcherReportsEachEndOnce(t *testing.T) {
 func TestKillTree(t *testing.T) {
 	cmd := exec.Command("sh", "-c", "sleep 1000 & echo $!; set -m; sleep 1000 & echo $!; read end; exit 0")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	in, out := startPiped(t, cmd)
 	id, err := Identify(cmd.Process.Pid)
 	if err != nil {
 		t.Fatal(err)
@@ -243,20 +234,18 @@ func TestSignalGroupByNumber(t *testing.T) {
 	}
 }
 
-// await polls for what no event tells.
-func await(t *testing.T, what string, ok func() bool) {
+// startPiped starts a command with pipes to its standard input and from its standard output.
+func startPiped(t *testing.T, cmd *exec.Cmd) (in io.WriteCloser, out io.ReadCloser) {
 	t.Helper()
-	ticker := time.NewTicker(5 * time.Millisecond)
-	defer ticker.Stop()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	for !ok() {
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			t.Fatalf("%s: does not happen", what)
-		}
+	in, inErr := cmd.StdinPipe()
+	out, outErr := cmd.StdoutPipe()
+	if err := errors.Join(inErr, outErr); err != nil {
+		t.Fatal(err)
 	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return in, out
 }
 
 // mark is a variable that no other run of these tests uses.
@@ -296,7 +285,7 @@ func marked(t *testing.T, value string) *exec.Cmd {
 		}
 		_ = cmd.Wait()
 	})
-	await(t, "two children sleep", func() bool { return len(sleeping(t, value)) == 2 })
+	patience.Until(t, "two children sleep", func() bool { return len(sleeping(t, value)) == 2 })
 	return cmd
 }
 
@@ -322,7 +311,7 @@ func TestKillByEnv(t *testing.T) {
 		t.Error(err)
 	}
 	_ = killed.Wait() // returns: it was killed
-	await(t, "both sessions end", func() bool { return len(sleeping(t, "killed")) == 0 })
+	patience.Until(t, "both sessions end", func() bool { return len(sleeping(t, "killed")) == 0 })
 	if left := sleeping(t, "kept"); len(left) != 2 {
 		t.Errorf("left: %v", left)
 	}
@@ -344,7 +333,7 @@ func TestKillByEnvSince(t *testing.T) {
 	if err := KillByEnv(mark(), map[string]uint64{"since": last, "later": last + 1}); err != nil {
 		t.Error(err)
 	}
-	await(t, "the last one ends", func() bool {
+	patience.Until(t, "the last one ends", func() bool {
 		return !slices.ContainsFunc(sleeping(t, "since"), func(s stat) bool { return s.startTime == last })
 	})
 }
@@ -389,7 +378,7 @@ func TestKillByEnvTellsFailures(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		await(t, value+": all end", func() bool { return len(sleeping(t, value)) == 0 })
+		patience.Until(t, value+": all end", func() bool { return len(sleeping(t, value)) == 0 })
 	}
 }
 
@@ -448,17 +437,7 @@ func TestRepeat(t *testing.T) {
 // A pid that belongs to another process by now is not killed.
 func TestKillSparesReusedPid(t *testing.T) {
 	cmd := exec.Command("cat")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	in, out := startPiped(t, cmd)
 	s, err := readStat(cmd.Process.Pid)
 	if err != nil {
 		t.Fatal(err)
