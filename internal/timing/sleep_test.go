@@ -26,3 +26,28 @@ func TestSleepEndsWithItsContext(t *testing.T) {
 		}
 	})
 }
+
+// armed is a clock that fails the test when somebody makes a timer.
+type armed struct {
+	clock.RealClock
+	t *testing.T
+}
+
+func (a armed) NewTimer(d time.Duration) clock.Timer {
+	a.t.Errorf("a timer of %v", d)
+	return a.RealClock.NewTimer(d)
+}
+
+// Timers that are due at once crash Go 1.26's race detector when several goroutines have one.
+func TestSleepOfNothingNeedsNoTimer(t *testing.T) {
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, d := range []time.Duration{0, -time.Second} {
+		if err := timing.Sleep(t.Context(), armed{t: t}, d); err != nil {
+			t.Error(err)
+		}
+		if err := timing.Sleep(ended, armed{t: t}, d); !errors.Is(err, context.Canceled) {
+			t.Errorf("ended: %v", err)
+		}
+	}
+}

@@ -51,6 +51,9 @@ func TestOnlyRareFailuresOfTestsAreExcused(t *testing.T) {
 		{"process died", []string{
 			passA, failB, `{"Action":"output","Package":"p","Output":"exit status 2\n"}`, packageP, exit1,
 		}, nil, false, "no second run: p: the test process died"},
+		{"process ended in a test after another had failed", []string{
+			passA, outB, failB, `{"Action":"output","Package":"p","Test":"TestC","Output":"ThreadSanitizer: CHECK failed\n"}`, packageP, exit1,
+		}, nil, false, "no second run: p: the test process ended in a test"},
 		{"goroutine leak", []string{passA, `{"Action":"output","Package":"p","Output":"goleak: Errors on successful test run\n"}`, packageP, exit1}, nil, false, "no second run: p: goroutine leak"},
 		{"package without a failed test", []string{passA, packageP, exit1}, nil, false, "no second run: p: failed without a failing test"},
 		{"leak in another package", []string{passA, failB, packageP, `{"Action":"fail","Package":"q"}`, exit1}, nil, false, "no second run: q: failed without a failing test"},

@@ -150,11 +150,30 @@ func (s *summary) finishPackage(e event, key string) {
 	if e.Action == "fail" {
 		s.named++
 		fmt.Fprint(s.out, strings.Join(s.output[key], ""))
-		if !s.failedIn(e.Package) && s.hard[e.Package] == "" {
+		delete(s.output, key)
+		unfinished := s.tellUnfinished(e.Package)
+		switch {
+		case s.hard[e.Package] != "":
+		case unfinished:
+			s.hard[e.Package] = "the test process ended in a test: its other tests did not run"
+		case !s.failedIn(e.Package):
 			s.hard[e.Package] = "failed without a failing test"
 		}
 	}
 	delete(s.output, key)
+}
+
+// tellUnfinished prints what the tests said that a package's process ended in, and reports whether
+// there are some: the last words of a process are in their output, not in the package's.
+func (s *summary) tellUnfinished(pkg string) (some bool) {
+	for _, key := range slices.Sorted(maps.Keys(s.output)) {
+		if test, ok := strings.CutPrefix(key, pkg+" "); ok {
+			fmt.Fprintf(s.out, "NO END  %s %s%s\n%s", pkg, test, s.on(), strings.Join(s.output[key], ""))
+			delete(s.output, key)
+			some = true
+		}
+	}
+	return some
 }
 
 // count adds a finished test to the conformance run that it is a case of.

@@ -33,6 +33,9 @@ func TestSummary(t *testing.T) {
 			pass, `{"Action":"output","Package":"p","Test":"TestB","Output":"b.go:1: boom\n"}`,
 			`{"Action":"fail","Package":"p","Test":"TestB"}`, `{"Action":"fail","Package":"p"}`,
 		}, false, "b.go:1: boom\n"},
+		{"process ended in a test", []string{
+			pass, `{"Action":"output","Package":"p","Test":"TestB/one","Output":"SIGSEGV: segmentation violation\n"}`, `{"Action":"fail","Package":"p"}`,
+		}, false, "NO END  p TestB/one\nSIGSEGV: segmentation violation\n"},
 		{"package failed without a test, as on a data race at exit", []string{pass, `{"Action":"fail","Package":"p"}`}, false, "package failed: p\n"},
 		{"build failed", []string{pass, `{"Action":"build-output","ImportPath":"q","Output":"q.go:1: undefined\n"}`, `{"Action":"build-fail","ImportPath":"q"}`}, false, "q.go:1: undefined\n"},
 		{"a failed package stays failed when a later command passes it", []string{
