@@ -40,7 +40,7 @@ func (g *generator) probed(k kind, c *v1.Container, old, cs *v1.ContainerStatus)
 	started := running && g.started(facts.Startup, old, cs)
 	cs.Started = boolPointer(old, started)
 	if k == initial && !restartpolicy.IsSidecar(c) {
-		cs.Ready = initialDone(&cs.State) // 4.3
+		cs.Ready = restartpolicy.InitDone(&cs.State) // 4.3
 		return
 	}
 	cs.Ready = started && (facts.Readiness == proberesult.Success || facts.Readiness == proberesult.None) // 4.2
@@ -58,12 +58,6 @@ func (g *generator) started(probe proberesult.Result, old, cs *v1.ContainerStatu
 		return true
 	}
 	return probe == proberesult.None
-}
-
-// initialDone reports whether an init container has done its work.
-func initialDone(state *v1.ContainerState) bool {
-	end := state.Terminated
-	return end != nil && !restartpolicy.InitFailed(end.ExitCode, end.Reason)
 }
 
 // boolPointer returns a pointer to value, reusing the old pointer if possible.

@@ -92,7 +92,7 @@ func everInitialized(pod *v1.Pod, s *v1.PodStatus) bool {
 	if restartpolicy.IsSidecar(last) {
 		return cs.State.Running != nil && cs.Started != nil && *cs.Started
 	}
-	return initialDone(&cs.State) || initialDone(&cs.LastTerminationState)
+	return restartpolicy.InitDone(&cs.State) || restartpolicy.InitDone(&cs.LastTerminationState)
 }
 
 // evidence reports whether a container was ever started.

@@ -87,6 +87,12 @@ const oomKilled = "OOMKilled"
 // is a failure whatever the code.
 func InitFailed(code int32, reason string) bool { return code != 0 || reason == oomKilled }
 
+// InitDone reports whether an init container in this state has ended and done its work.
+func InitDone(state *v1.ContainerState) bool {
+	end := state.Terminated
+	return end != nil && !InitFailed(end.ExitCode, end.Reason)
+}
+
 // OnInitExit decides for an init container that exited with code and the runtime's reason.
 func OnInitExit(pod *v1.Pod, c *v1.Container, code int32, reason string) Decision {
 	decision := OnExit(pod, c, code)

@@ -211,8 +211,7 @@ func over(cs *v1.ContainerStatus, c *v1.Container) bool {
 	if c != nil && restartpolicy.IsSidecar(c) {
 		return cs.State.Waiting == nil || cs.LastTerminationState.Terminated != nil
 	}
-	done := func(s *v1.ContainerState) bool { return s.Terminated != nil && s.Terminated.ExitCode == 0 }
-	return done(&cs.State) || done(&cs.LastTerminationState)
+	return restartpolicy.InitDone(&cs.State) || restartpolicy.InitDone(&cs.LastTerminationState)
 }
 
 func specOf(list []v1.Container, name string) *v1.Container {

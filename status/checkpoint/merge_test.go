@@ -243,6 +243,15 @@ func TestInterrupted(t *testing.T) {
 			},
 			"TTW",
 		},
+		{ // 6.4: the kernel's kill is a failure whatever the code, so no other container was started
+			"the first one was killed for its memory", v1.RestartPolicyNever,
+			v1.PodSpec{InitContainers: inits, Containers: app},
+			v1.PodStatus{
+				InitContainerStatuses: []v1.ContainerStatus{{Name: "i1", State: terminated("x://1", 0, "OOMKilled")}, {Name: "i2", State: waits()}},
+				ContainerStatuses:     []v1.ContainerStatus{{Name: "main", State: waits()}},
+			},
+			"TWW",
+		},
 		{
 			"beside a sidecar", v1.RestartPolicyNever,
 			v1.PodSpec{InitContainers: []v1.Container{{Name: "s", RestartPolicy: &always}}, Containers: app},
