@@ -102,6 +102,29 @@ func TestObjectsAreReadByID(t *testing.T) {
 	}
 }
 
+// TestMadeObjectThatNoReadingSaw: R7, C11. A pod of which only a list has shown what was made for it is gone once the
+// lists agree on that, and whoever waits for a newer view gets one.
+func TestMadeObjectThatNoReadingSaw(t *testing.T) {
+	b := newBench(t, Options{})
+	b.relist()
+	b.make("p", "c")
+	b.relist() // shows it, and is not read during the hold
+	b.remove("p", "c", "s0")
+	b.Release("p")
+	b.fail(failing("ListPodSandbox", "", runtime.ErrUnavailable))
+	if status, err := b.ReadNow(t.Context(), "p"); err == nil {
+		t.Errorf("read %+v", status)
+	}
+	b.fail(nil)
+	after := b.Stamp()
+	for range 4 {
+		b.relist()
+	}
+	if !b.isFresh("p", after) || len(b.pods) != 0 {
+		t.Errorf("%+v", b.Dump().Pods)
+	}
+}
+
 // TestUnlistedObjectStays: B14, D7. A list that lags behind the runtime, or never shows an object,
 // removes nothing from a pod's view, and what becomes of the object is still seen.
 func TestUnlistedObjectStays(t *testing.T) {

@@ -271,6 +271,10 @@ func (g *Generator) vanish(r *record, t runtime.Stamp, shared bool) absence {
 	if r.holds == 0 && r.request < t {
 		r.request = 0 // D3
 	}
+	if !shown {
+		// Something was made and listed, and went before it was ever read.
+		r.made = slices.DeleteFunc(r.made, func(m madeObject) bool { return m.listed })
+	}
 	if !shown && !r.idle() {
 		return ignored
 	}
