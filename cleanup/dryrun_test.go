@@ -36,25 +36,27 @@ func busy(t *testing.T) *outback {
 // TestDryRun is HK3, DR1, DR2, DR3: a plan touches nothing, names what would be done and
 // the rule behind everything that stays, and a pass then does exactly that.
 func TestDryRun(t *testing.T) {
-	o := busy(t)
-	plan, err := o.Plan(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	o.did(t, "nothing was touched")
-	if o.synced {
-		t.Error("SyncKnownPods was called")
-	}
-	want := []string{
-		"release user IDs gone", "release user IDs live not ND2", "remove pod folder gone", "remove pod folder live not ND2",
-		"delete mirror pod ", "restart lost", "kill orphan orphan", "remove cgroup full not ND6", "remove cgroup gone",
-		"remove logs gone not ND2", "remove container live not ND3",
-	}
-	if diff := cmp.Diff(want, show(plan)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	o.pass(t, "the pass", "restart lost", "kill orphan", "delete mirror ns/m", "remove logs gone", "remove folder gone",
-		"remove user IDs gone", "destroy gone", "reduce full")
+	synctest.Test(t, func(t *testing.T) {
+		o := busy(t)
+		plan, err := o.Plan(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.did(t, "nothing was touched")
+		if o.synced {
+			t.Error("SyncKnownPods was called")
+		}
+		want := []string{
+			"release user IDs gone", "release user IDs live not ND2", "remove pod folder gone", "remove pod folder live not ND2",
+			"delete mirror pod ", "restart lost", "kill orphan orphan", "remove cgroup full not ND6", "remove cgroup gone",
+			"remove logs gone not ND2", "remove container live not ND3",
+		}
+		if diff := cmp.Diff(want, show(plan)); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		o.pass(t, "the pass", "restart lost", "kill orphan", "delete mirror ns/m", "remove logs gone", "remove folder gone",
+			"remove user IDs gone", "destroy gone", "reduce full")
+	})
 }
 
 // TestDryRunTwice is edge 37, ID3, DR4: two plans of one state are equal to the letter,
@@ -87,15 +89,17 @@ func TestDryRunTwice(t *testing.T) {
 // TestVanishedIsDone is edge 37, ID1: the object of an action is gone when its turn
 // comes, which is success.
 func TestVanishedIsDone(t *testing.T) {
-	n := newNode(t, nil)
-	n.podDirs["a"], n.podDirs["b"] = true, true
-	n.removing = func() { clear(n.podDirs) }
-	n.pass(t, "both", "remove folder a", "remove folder b")
-	for _, outcome := range n.outcomes {
-		if outcome.Result != done {
-			t.Errorf("outcome %+v", outcome)
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, nil)
+		n.podDirs["a"], n.podDirs["b"] = true, true
+		n.removing = func() { clear(n.podDirs) }
+		n.pass(t, "both", "remove folder a", "remove folder b")
+		for _, outcome := range n.outcomes {
+			if outcome.Result != done {
+				t.Errorf("outcome %+v", outcome)
+			}
 		}
-	}
+	})
 }
 
 // TestDryRunBeforeSources is SG1, SG2, HI1, edge 1: before all sources were heard
@@ -138,19 +142,21 @@ func TestDryRunWithoutLists(t *testing.T) {
 // TestLeftoverData is OD9, edge 12: data of an unmounted volume stays, and the plan
 // names the rule, the path and the age.
 func TestLeftoverData(t *testing.T) {
-	o := busy(t)
-	o.removeErr["folder gone"] = errors.New("/pods/gone/volumes/x/data, last changed 2024-01-01: left-over data of a volume")
-	_ = o.try()
-	plan, err := o.Plan(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, a := range plan.Actions {
-		if a.Step == StepDirectories && a.PodUID == "gone" &&
-			(a.Forbidden.Rule != "OD9" || !strings.Contains(a.Forbidden.Why, "/pods/gone/volumes/x/data, last changed 2024-01-01")) {
-			t.Errorf("forbidden by %q", a.Forbidden)
+	synctest.Test(t, func(t *testing.T) {
+		o := busy(t)
+		o.removeErr["folder gone"] = errors.New("/pods/gone/volumes/x/data, last changed 2024-01-01: left-over data of a volume")
+		_ = o.try()
+		plan, err := o.Plan(t.Context())
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
+		for _, a := range plan.Actions {
+			if a.Step == StepDirectories && a.PodUID == "gone" &&
+				(a.Forbidden.Rule != "OD9" || !strings.Contains(a.Forbidden.Why, "/pods/gone/volumes/x/data, last changed 2024-01-01")) {
+				t.Errorf("forbidden by %q", a.Forbidden)
+			}
+		}
+	})
 }
 
 // TestTable is DR4: the table users read, and that no name from a manifest breaks it.

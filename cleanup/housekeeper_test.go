@@ -282,139 +282,153 @@ func (n *node) want(pods ...*v1.Pod) {
 // TestFixedUIDRestart is edge 5: removed and added again under one UID while the
 // old life ended; R2, HI4, HI11.
 func TestFixedUIDRestart(t *testing.T) {
-	n := newNode(t, nil)
-	n.want(newPod("a", fromFile))
-	n.workers["a"] = Worker{HasConfig: true, Static: true}
-	n.runs["a"] = true
-	n.phases["a"] = v1.PodRunning
-	n.pass(t, "it runs")
-	// Its old life has ended, its containers are still listed.
-	n.phases["a"] = v1.PodFailed
-	n.finished["a"] = true
-	n.pass(t, "restarted, not killed; the status of the old life goes first", "drop status a", "restart a")
-	if w := n.lastWorkers["a"]; w != (Worker{HasConfig: true, Static: true}) {
-		t.Errorf("step 12 puts it into the working map as %+v", w)
-	}
-	if len(n.Housekeeper.content) != 0 {
-		t.Error("what a restarted pod left is taken for leftovers")
-	}
-	n.pass(t, "once")
-	if got := workingPods(n.lastWorkers); got[series{"sync", "desired", ""}] != 1 || len(got) != 1 {
-		t.Errorf("working pods: %v", got)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, nil)
+		n.want(newPod("a", fromFile))
+		n.workers["a"] = Worker{HasConfig: true, Static: true}
+		n.runs["a"] = true
+		n.phases["a"] = v1.PodRunning
+		n.pass(t, "it runs")
+		// Its old life has ended, its containers are still listed.
+		n.phases["a"] = v1.PodFailed
+		n.finished["a"] = true
+		n.pass(t, "restarted, not killed; the status of the old life goes first", "drop status a", "restart a")
+		if w := n.lastWorkers["a"]; w != (Worker{HasConfig: true, Static: true}) {
+			t.Errorf("step 12 puts it into the working map as %+v", w)
+		}
+		if len(n.Housekeeper.content) != 0 {
+			t.Error("what a restarted pod left is taken for leftovers")
+		}
+		n.pass(t, "once")
+		if got := workingPods(n.lastWorkers); got[series{"sync", "desired", ""}] != 1 || len(got) != 1 {
+			t.Errorf("working pods: %v", got)
+		}
+	})
 }
 
 // TestGonePod is the prompt end of an unwanted pod: one pass after it finished
 // nothing is left (section 3, CG4, SB2).
 func TestGonePod(t *testing.T) {
-	n := newNode(t, nil)
-	n.want(newPod("a"), newPod("b"))
-	n.workers["a"], n.workers["b"] = Worker{HasConfig: true}, Worker{HasConfig: true}
-	n.runs["a"], n.content["a"], n.podDirs["a"], n.logDirs["a"] = true, true, true, true
-	n.podDirs["b"] = true
-	n.phases["a"] = v1.PodRunning
-	n.pass(t, "both run")
-	n.want(newPod("b"))
-	n.workers["a"] = Worker{State: WorkerTerminating, HasConfig: true}
-	n.pass(t, "it terminates", "drop status a")
-	delete(n.runs, "a")
-	n.workers["a"] = Worker{State: WorkerTerminated, HasConfig: true}
-	n.pass(t, "it has ended, its worker has not finished")
-	n.finished["a"] = true
-	n.pass(t, "forgotten, and everything it left goes in the same pass", "remove content a", "remove folder a")
-	n.pass(t, "converged (ID2)")
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, nil)
+		n.want(newPod("a"), newPod("b"))
+		n.workers["a"], n.workers["b"] = Worker{HasConfig: true}, Worker{HasConfig: true}
+		n.runs["a"], n.content["a"], n.podDirs["a"], n.logDirs["a"] = true, true, true, true
+		n.podDirs["b"] = true
+		n.phases["a"] = v1.PodRunning
+		n.pass(t, "both run")
+		n.want(newPod("b"))
+		n.workers["a"] = Worker{State: WorkerTerminating, HasConfig: true}
+		n.pass(t, "it terminates", "drop status a")
+		delete(n.runs, "a")
+		n.workers["a"] = Worker{State: WorkerTerminated, HasConfig: true}
+		n.pass(t, "it has ended, its worker has not finished")
+		n.finished["a"] = true
+		n.pass(t, "forgotten, and everything it left goes in the same pass", "remove content a", "remove folder a")
+		n.pass(t, "converged (ID2)")
+	})
 }
 
 // TestHint: a pod that lived and died between two passes is found through Finished.
 func TestHint(t *testing.T) {
-	n := newNode(t, nil)
-	n.pass(t, "nothing")
-	n.content["a"] = true
-	n.pass(t, "no worker knows it")
-	n.Finished("a")
-	n.pass(t, "with the hint", "remove content a")
-	n.want(newPod("b"))
-	n.workers["b"] = Worker{HasConfig: true}
-	n.Finished("b")
-	n.pass(t, "a hint about a desired pod does nothing")
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, nil)
+		n.pass(t, "nothing")
+		n.content["a"] = true
+		n.pass(t, "no worker knows it")
+		n.Finished("a")
+		n.pass(t, "with the hint", "remove content a")
+		n.want(newPod("b"))
+		n.workers["b"] = Worker{HasConfig: true}
+		n.Finished("b")
+		n.pass(t, "a hint about a desired pod does nothing")
+	})
 }
 
 // TestAgentWasDown is edge 4: a pod deleted while no agent ran.
 func TestAgentWasDown(t *testing.T) {
-	n := newNode(t, nil)
-	n.runs["a"], n.content["a"], n.podDirs["a"], n.logDirs["a"] = true, true, true, true
-	n.content["dead"], n.podDirs["dead"], n.logDirs["dead"] = true, true, true
-	n.pass(t, "the running one is killed, what is left of the dead one goes", "kill a", "remove logs dead", "remove folder dead", "collect dead")
-	n.pass(t, "edge 14: not killed again")
-	delete(n.runs, "a")
-	n.finished["a"] = true
-	n.pass(t, "then it goes too", "remove content a", "remove folder a")
-	n.runs["b"], n.content["b"] = true, true
-	n.pass(t, "another orphan", "kill b")
-	delete(n.runs, "b")
-	n.finished["b"] = true
-	n.pass(t, "killed and finished between two passes", "remove content b")
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, nil)
+		n.runs["a"], n.content["a"], n.podDirs["a"], n.logDirs["a"] = true, true, true, true
+		n.content["dead"], n.podDirs["dead"], n.logDirs["dead"] = true, true, true
+		n.pass(t, "the running one is killed, what is left of the dead one goes", "kill a", "remove logs dead", "remove folder dead", "collect dead")
+		n.pass(t, "edge 14: not killed again")
+		delete(n.runs, "a")
+		n.finished["a"] = true
+		n.pass(t, "then it goes too", "remove content a", "remove folder a")
+		n.runs["b"], n.content["b"] = true, true
+		n.pass(t, "another orphan", "kill b")
+		delete(n.runs, "b")
+		n.finished["b"] = true
+		n.pass(t, "killed and finished between two passes", "remove content b")
+	})
 }
 
 // TestSourcesNotReady is SG1, edge 1: not even SyncKnownPods is called.
 func TestSourcesNotReady(t *testing.T) {
-	n := newNode(t, nil)
-	n.notReady = true
-	n.runs["a"], n.podDirs["a"], n.content["a"] = true, true, true
-	n.pass(t, "nothing")
-	if n.synced {
-		t.Error("SyncKnownPods was called")
-	}
-	n.notReady = false
-	n.during = func() { n.notReady = true }
-	n.podDirs["b"], n.content["b"] = true, true
-	n.pass(t, "the guard is asked again before acting (DR1)")
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, nil)
+		n.notReady = true
+		n.runs["a"], n.podDirs["a"], n.content["a"] = true, true, true
+		n.pass(t, "nothing")
+		if n.synced {
+			t.Error("SyncKnownPods was called")
+		}
+		n.notReady = false
+		n.during = func() { n.notReady = true }
+		n.podDirs["b"], n.content["b"] = true, true
+		n.pass(t, "the guard is asked again before acting (DR1)")
+	})
 }
 
 // TestListFails is edge 2, HK4: nothing is judged by a failed list; the rest is still done:
 // statuses, probes and gauges.
 func TestListFails(t *testing.T) {
-	m, probes := &instrumenttest.Meter{}, &keeper{}
-	n := newNode(t, func(o *Options) { o.Meter, o.CleanupProbes = m, probes.CleanupPods })
-	n.workers["ending"] = Worker{State: WorkerTerminating, HasConfig: true}
-	n.want(newPod("new"))
-	n.runs["orphan"], n.podDirs["gone"], n.content["gone"] = true, true, true
-	n.phases["gone"] = v1.PodFailed
-	n.runsErr = errors.New("runtime is down")
-	if err := n.try(); !errors.Is(err, n.runsErr) {
-		t.Errorf("error %v", err)
-	}
-	n.did(t, "statuses are still dropped", "drop status gone")
-	if !n.synced {
-		t.Error("SyncKnownPods was not called")
-	}
-	if want := []types.UID{"ending"}; !slices.Equal(probes.pods, want) {
-		t.Errorf("probes are kept of %v, want %v", probes.pods, want)
-	}
-	if m.Sums()["kubelet_desired_pods{static=}"] != 1 || m.Sums()["kubelet_active_pods{static=}"] != 1 ||
-		m.Sums()["kubelet_working_pods{config=orphan,lifecycle=terminating,static=}"] != 1 {
-		t.Errorf("gauges %v", m.Sums())
-	}
-	n.runsErr = nil
-	n.pass(t, "the list is back", "restart new", "kill orphan", "remove folder gone", "collect gone")
+	synctest.Test(t, func(t *testing.T) {
+		m, probes := &instrumenttest.Meter{}, &keeper{}
+		n := newNode(t, func(o *Options) { o.Meter, o.CleanupProbes = m, probes.CleanupPods })
+		n.workers["ending"] = Worker{State: WorkerTerminating, HasConfig: true}
+		n.want(newPod("new"))
+		n.runs["orphan"], n.podDirs["gone"], n.content["gone"] = true, true, true
+		n.phases["gone"] = v1.PodFailed
+		n.runsErr = errors.New("runtime is down")
+		if err := n.try(); !errors.Is(err, n.runsErr) {
+			t.Errorf("error %v", err)
+		}
+		n.did(t, "statuses are still dropped", "drop status gone")
+		if !n.synced {
+			t.Error("SyncKnownPods was not called")
+		}
+		if want := []types.UID{"ending"}; !slices.Equal(probes.pods, want) {
+			t.Errorf("probes are kept of %v, want %v", probes.pods, want)
+		}
+		if m.Sums()["kubelet_desired_pods{static=}"] != 1 || m.Sums()["kubelet_active_pods{static=}"] != 1 ||
+			m.Sums()["kubelet_working_pods{config=orphan,lifecycle=terminating,static=}"] != 1 {
+			t.Errorf("gauges %v", m.Sums())
+		}
+		n.runsErr = nil
+		n.pass(t, "the list is back", "restart new", "kill orphan", "remove folder gone", "collect gone")
+	})
 }
 
 // TestTheLoopIsFaster: what changed between the list and the execution is seen
 // (B5, DR1).
 func TestTheLoopIsFaster(t *testing.T) {
-	n := newNode(t, nil)
-	n.want(newPod("lost"), newPod("gone"))
-	n.podDirs["new"], n.runs["new"] = true, true
-	n.podDirs["back"] = true
-	n.during = func() {
-		n.desired["new"] = newPod("new") // added, and its worker has started it
-		n.workers["new"] = Worker{HasConfig: true}
-		n.phases["new"] = v1.PodPending
-		n.workers["lost"] = Worker{HasConfig: true} // created by the loop meanwhile
-		delete(n.desired, "gone")                   // no longer wanted
-		n.desired["back"] = newPod("back")
-	}
-	n.pass(t, "nothing is done twice, nothing of the new pods is touched")
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, nil)
+		n.want(newPod("lost"), newPod("gone"))
+		n.podDirs["new"], n.runs["new"] = true, true
+		n.podDirs["back"] = true
+		n.during = func() {
+			n.desired["new"] = newPod("new") // added, and its worker has started it
+			n.workers["new"] = Worker{HasConfig: true}
+			n.phases["new"] = v1.PodPending
+			n.workers["lost"] = Worker{HasConfig: true} // created by the loop meanwhile
+			delete(n.desired, "gone")                   // no longer wanted
+			n.desired["back"] = newPod("back")
+		}
+		n.pass(t, "nothing is done twice, nothing of the new pods is touched")
+	})
 }
 
 func TestRefusedAndDeleted(t *testing.T) { // edge 6, step 13
@@ -441,23 +455,25 @@ func TestGateHoldsRestarts(t *testing.T) { // B2
 // TestWithheld: B2, DR1: a pod that was not handed to a worker yet is not
 // restarted, nor does its status go; it may have become so while the plan was made.
 func TestWithheld(t *testing.T) {
-	withheld, asked := map[types.UID]bool{"waits": true}, 0
-	n := newNode(t, func(o *Options) {
-		o.Withheld = func(uid types.UID) bool {
-			if uid == "late" {
-				asked++
-				return asked == 2 // not while the plan is made
+	synctest.Test(t, func(t *testing.T) {
+		withheld, asked := map[types.UID]bool{"waits": true}, 0
+		n := newNode(t, func(o *Options) {
+			o.Withheld = func(uid types.UID) bool {
+				if uid == "late" {
+					asked++
+					return asked == 2 // not while the plan is made
+				}
+				return withheld[uid]
 			}
-			return withheld[uid]
-		}
+		})
+		n.want(newPod("waits"), newPod("lost"))
+		n.phases["waits"] = v1.PodRunning
+		n.pass(t, "only the other", "restart lost")
+		withheld["waits"] = false
+		n.want(newPod("waits"), newPod("lost"), newPod("late"))
+		n.pass(t, "lost after all", "drop status waits", "restart waits")
+		n.pass(t, "later", "restart late")
 	})
-	n.want(newPod("waits"), newPod("lost"))
-	n.phases["waits"] = v1.PodRunning
-	n.pass(t, "only the other", "restart lost")
-	withheld["waits"] = false
-	n.want(newPod("waits"), newPod("lost"), newPod("late"))
-	n.pass(t, "lost after all", "drop status waits", "restart waits")
-	n.pass(t, "later", "restart late")
 }
 
 // TestFailedRemoval is OD10 and HI12: one failure delays no other object, and is

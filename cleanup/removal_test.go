@@ -42,6 +42,11 @@ func newHolds() *holds {
 	return &holds{living: map[types.UID]bool{}, held: map[types.UID]int{}, cut: map[types.UID]context.CancelCauseFunc{}}
 }
 
+// bubble is t.Run in virtual time.
+func bubble(t *testing.T, name string, f func(*testing.T)) {
+	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
+}
+
 // TestEachRemovalHoldsItsPod (IN3): every kind of removal holds its pod until it has ended,
 // however it ends, and does nothing to a pod of which a life is under way.
 func TestEachRemovalHoldsItsPod(t *testing.T) {
@@ -53,7 +58,7 @@ func TestEachRemovalHoldsItsPod(t *testing.T) {
 		"destroy a cgroup": func(o *outback, uid types.UID) { o.cgroups[uid] = true },
 	} {
 		for _, how := range []string{"succeeds", "fails", "panics", "is not begun"} {
-			t.Run(step+" "+how, func(t *testing.T) {
+			bubble(t, step+" "+how, func(t *testing.T) {
 				h := newHolds()
 				o := newOutback(t, func(options *Options) { options.Hold, options.Collector = h.hold, nil })
 				o.pass(t, "first")
@@ -265,16 +270,18 @@ func (r refusing) RemovePod(_ context.Context, uid types.UID) error {
 // TestReturnOfPodCutsRemoval (IN3, IN12): a removal is asked to stop when its pod comes back.
 // That is no failure.
 func TestReturnOfPodCutsRemoval(t *testing.T) {
-	h := newHolds()
-	n := newNode(t, func(o *Options) { o.Hold = h.hold })
-	n.pass(t, "first")
-	n.podDirs["a"] = true
-	n.removing = func() { h.cut["a"](errCameBack) }
-	n.removeErr["folder a"] = context.Canceled
-	n.pass(t, "cut off", "remove folder a")
-	if last := n.outcomes[len(n.outcomes)-1]; last.Result != skipped || last.Why.Rule != "DR1" || !strings.Contains(last.Why.Why, errCameBack.Error()) {
-		t.Errorf("%+v", last)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		h := newHolds()
+		n := newNode(t, func(o *Options) { o.Hold = h.hold })
+		n.pass(t, "first")
+		n.podDirs["a"] = true
+		n.removing = func() { h.cut["a"](errCameBack) }
+		n.removeErr["folder a"] = context.Canceled
+		n.pass(t, "cut off", "remove folder a")
+		if last := n.outcomes[len(n.outcomes)-1]; last.Result != skipped || last.Why.Rule != "DR1" || !strings.Contains(last.Why.Why, errCameBack.Error()) {
+			t.Errorf("%+v", last)
+		}
+	})
 }
 
 // TestEndOfPassesEndsRemovals (IN12): the end of the passes ends what they have left running.

@@ -3,6 +3,7 @@ package cleanup
 import (
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -48,7 +49,7 @@ func TestRestsWhileNothingIsLeft(t *testing.T) {
 		}},
 		{name: "without a collector", want: maxRest, after: maxRest, edit: func(o *Options) { o.Collector = nil }},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		bubble(t, test.name, func(t *testing.T) {
 			n := newNode(t, test.edit)
 			if test.n != nil {
 				test.n(n)
@@ -65,9 +66,11 @@ func TestRestsWhileNothingIsLeft(t *testing.T) {
 
 // TestRestEndsWithTheCollector is HK6: the collector's run is not late.
 func TestRestEndsWithTheCollector(t *testing.T) {
-	n := newNode(t, func(o *Options) { o.CollectPeriod = 10 * time.Second })
-	n.pass(t, "a pass")
-	if n.rests <= 0 || n.rests > 10*time.Second {
-		t.Errorf("rests %v, with a run of the collector every 10 s", n.rests)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, func(o *Options) { o.CollectPeriod = 10 * time.Second })
+		n.pass(t, "a pass")
+		if n.rests <= 0 || n.rests > 10*time.Second {
+			t.Errorf("rests %v, with a run of the collector every 10 s", n.rests)
+		}
+	})
 }

@@ -28,60 +28,66 @@ func newUndecided(t *testing.T) (n *node, why *error, lines *[]string) {
 // alone what was running or left over when the process began (ND2); this is logged once, and is not
 // a failure. When the manifest is gone, all of it is removed.
 func TestUndecidedAfterStart(t *testing.T) {
-	n, why, lines := newUndecided(t)
-	n.runs["a"], n.content["a"], n.podDirs["a"], n.logDirs["a"] = true, true, true, true
-	n.content["dead"], n.podDirs["dead"], n.logDirs["dead"] = true, true, true
-	n.Found("dead")
-	n.pass(t, "left alone")
-	n.collectAt = time.Time{}
-	n.pass(t, "still, and by the collector")
-	for _, a := range n.LastPlan().Actions {
-		if a.Forbidden.Rule != "ND2" {
-			t.Errorf("%+v", a)
+	synctest.Test(t, func(t *testing.T) {
+		n, why, lines := newUndecided(t)
+		n.runs["a"], n.content["a"], n.podDirs["a"], n.logDirs["a"] = true, true, true, true
+		n.content["dead"], n.podDirs["dead"], n.logDirs["dead"] = true, true, true
+		n.Found("dead")
+		n.pass(t, "left alone")
+		n.collectAt = time.Time{}
+		n.pass(t, "still, and by the collector")
+		for _, a := range n.LastPlan().Actions {
+			if a.Forbidden.Rule != "ND2" {
+				t.Errorf("%+v", a)
+			}
 		}
-	}
-	if len(*lines) != 1 || !strings.Contains((*lines)[0], errUnread.Error()) {
-		t.Errorf("log %q", *lines)
-	}
-	*why = nil
-	n.collectAt = time.Time{}
-	n.pass(t, "decided", "kill a", "remove content dead", "remove logs dead", "remove folder dead")
-	if last := (*lines)[1]; !strings.Contains(last, "Every source can name its pods again") {
-		t.Errorf("log %q", *lines)
-	}
+		if len(*lines) != 1 || !strings.Contains((*lines)[0], errUnread.Error()) {
+			t.Errorf("log %q", *lines)
+		}
+		*why = nil
+		n.collectAt = time.Time{}
+		n.pass(t, "decided", "kill a", "remove content dead", "remove logs dead", "remove folder dead")
+		if last := (*lines)[1]; !strings.Contains(last, "Every source can name its pods again") {
+			t.Errorf("log %q", *lines)
+		}
+	})
 }
 
 // TestUndecidedKnownPods: pods that this process has known end as usual.
 func TestUndecidedKnownPods(t *testing.T) {
-	n, _, lines := newUndecided(t)
-	n.want(newPod("a"))
-	n.workers["a"], n.runs["a"], n.content["a"], n.podDirs["a"] = Worker{HasConfig: true}, true, true, true
-	n.pass(t, "it runs")
-	n.want()
-	n.workers["a"] = Worker{State: WorkerTerminated, HasConfig: true}
-	delete(n.runs, "a")
-	n.pass(t, "its manifest was deleted")
-	n.finished["a"] = true
-	n.pass(t, "all of it goes", "remove content a", "remove folder a")
-	n.runs["a"] = true
-	n.pass(t, "whatever runs of it is an orphan", "kill a")
+	synctest.Test(t, func(t *testing.T) {
+		n, _, lines := newUndecided(t)
+		n.want(newPod("a"))
+		n.workers["a"], n.runs["a"], n.content["a"], n.podDirs["a"] = Worker{HasConfig: true}, true, true, true
+		n.pass(t, "it runs")
+		n.want()
+		n.workers["a"] = Worker{State: WorkerTerminated, HasConfig: true}
+		delete(n.runs, "a")
+		n.pass(t, "its manifest was deleted")
+		n.finished["a"] = true
+		n.pass(t, "all of it goes", "remove content a", "remove folder a")
+		n.runs["a"] = true
+		n.pass(t, "whatever runs of it is an orphan", "kill a")
 
-	n.content["b"] = true
-	n.Finished("b")
-	n.pass(t, "lived and died between two passes", "remove content b")
-	if len(*lines) != 4 { // one per action
-		t.Errorf("log %q", *lines)
-	}
+		n.content["b"] = true
+		n.Finished("b")
+		n.pass(t, "lived and died between two passes", "remove content b")
+		if len(*lines) != 4 { // one per action
+			t.Errorf("log %q", *lines)
+		}
+	})
 }
 
 // TestUndecidedMeanwhile: a source that becomes undecided after the plan was made
 // still protects (DR1).
 func TestUndecidedMeanwhile(t *testing.T) {
-	n, why, _ := newUndecided(t)
-	*why = nil
-	n.runs["a"], n.podDirs["b"], n.content["b"] = true, true, true
-	n.during = func() { *why = errUnread }
-	n.pass(t, "asked again")
+	synctest.Test(t, func(t *testing.T) {
+		n, why, _ := newUndecided(t)
+		*why = nil
+		n.runs["a"], n.podDirs["b"], n.content["b"] = true, true, true
+		n.during = func() { *why = errUnread }
+		n.pass(t, "asked again")
+	})
 }
 
 // TestMetIsBounded: pods of which nothing is left are forgotten, others are not.

@@ -343,7 +343,12 @@ func TestPanic(t *testing.T) {
 func TestBadInputHasItsOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l log
-		w := podworkers.New(logging(&l), podworkers.Options{})
+		syncer, asked := logging(&l), make(chan struct{})
+		syncer.Terminating = func(context.Context, *v1.Pod, *runtime.PodStatus, *int64, podworkers.PodStatusFunc) error {
+			<-asked
+			return nil
+		}
+		w := podworkers.New(syncer, podworkers.Options{})
 		stop := run(t, w)
 		running := &runtime.Pod{UID: "r", Name: "n", Namespace: "ns"}
 		for _, test := range []struct {
@@ -384,6 +389,7 @@ func TestBadInputHasItsOutcome(t *testing.T) {
 		var first, second podworkers.KillOutcome
 		w.UpdatePod(kill(newPod("a"), podworkers.KillOptions{Completed: completed}.Of(&first)))
 		w.UpdatePod(kill(newPod("a"), podworkers.KillOptions{Completed: completed}.Of(&second)))
+		close(asked)
 		<-completed
 		if first != machine.KillDone || second != machine.KillDone {
 			t.Errorf("results %v and %v", first, second)
