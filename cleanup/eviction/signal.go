@@ -44,7 +44,8 @@ type Stats interface {
 	// which may come together with readings, says what is missing.
 	Node(ctx context.Context) (map[Signal]Observation, error)
 	// Pod returns the pod's usage of the signal's resource; other fields may be 0. It is called
-	// only when a limit is due. All calls of a pass together have 10 s, and the context ends in time:
+	// only when a limit is due. In a pass, all calls for pods that may be evicted together have 7 s, and
+	// those for pods that are being stopped 3 s for each limit that is due; the context ends in time:
 	// a usage counts also together with an error, and a pod without one counts as using nothing.
 	Pod(ctx context.Context, pod *v1.Pod, signal Signal) (Usage, error)
 }
