@@ -263,3 +263,110 @@ func runModel(t *testing.T, rt *rapid.T) {
 		rt.Fatalf("outstanding at the end: %v", b.cache.outstanding)
 	}
 }
+
+// jumping is a clock that a test sets forward, without the one wait that a manual mode has.
+type jumping struct {
+	hasty
+	ahead *time.Duration
+}
+
+func (c jumping) Now() time.Time                  { return time.Now().Add(*c.ahead) }
+func (c jumping) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
+
+// TestModelOfMade: PI1, R7, C11, B14. Syncers make and remove objects under holds and tell of it, others
+// remove them by hand, lists leave objects out, calls fail, time passes. Once all this ends, every pod is known as the
+// runtime has it, and none stays outstanding.
+func TestModelOfMade(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) { runModelOfMade(t, rt) })
+}
+
+func runModelOfMade(t *testing.T, rt *rapid.T) {
+	clock := jumping{ahead: new(time.Duration)}
+	b := newBench(t, Options{Inspections: 2, Clock: clock})
+	h := &history{b: b, pods: map[types.UID][]moment{}}
+	number, held := 0, map[types.UID]int{}
+	names := map[types.UID][]string{}
+	pod := func() types.UID { return rapid.SampledFrom(modelPods).Draw(rt, "pod") }
+	fault := func() { // of the next call or calls
+		method := rapid.SampledFrom([]string{"", "", "ListPodSandbox", "ListContainers", "PodSandboxStatus", "ContainerStatus"}).Draw(rt, "fault")
+		prefix := ""
+		if strings.HasSuffix(method, "Status") {
+			prefix = string(pod())
+		}
+		b.fail(failing(method, prefix, runtime.ErrUnavailable))
+	}
+	rt.Repeat(map[string]func(*rapid.T){
+		"make": func(rt *rapid.T) {
+			uid := pod()
+			number++
+			name, sandbox := fmt.Sprint("c", number), ""
+			if rapid.Bool().Draw(rt, "sandbox") || len(names[uid]) == 0 {
+				name = fmt.Sprint("s", number)
+				b.sandbox(uid, number, sReady, "10.0.0.1")
+			} else {
+				sandbox = string(uid) + "/s0"
+				b.container(uid, name, sRunning)
+			}
+			names[uid] = append(names[uid], name)
+			if rapid.IntRange(0, 3).Draw(rt, "told") > 0 {
+				b.Made(uid, string(uid)+"/"+name, sandbox)
+			}
+			if rapid.Bool().Draw(rt, "reported") {
+				b.Report(uid, string(uid)+"/"+name, runtime.Running)
+			}
+		},
+		"remove": func(rt *rapid.T) {
+			uid := pod()
+			if len(names[uid]) == 0 {
+				return
+			}
+			name := rapid.SampledFrom(names[uid]).Draw(rt, "name")
+			names[uid] = slices.DeleteFunc(names[uid], func(n string) bool { return n == name })
+			b.remove(uid, name)
+			if rapid.Bool().Draw(rt, "told") {
+				b.Removed(uid, string(uid)+"/"+name)
+			}
+		},
+		"vanish": func(*rapid.T) { uid := pod(); names[uid] = nil; b.remove(uid) },
+		"hide": func(rt *rapid.T) {
+			uid := string(pod())
+			last := rapid.SampledFrom([]string{"", "1", "2", "3"}).Draw(rt, "last digit")
+			b.hiding(func(id string) bool { return strings.HasPrefix(id, uid) && strings.HasSuffix(id, last) })
+		},
+		"show":    func(*rapid.T) { b.hiding(func(string) bool { return false }) },
+		"relist":  func(*rapid.T) { fault(); _ = b.Relist(t.Context()); b.fail(nil) },
+		"read":    func(*rapid.T) { fault(); _, _ = b.ReadNow(t.Context(), pod()); b.fail(nil) },
+		"objects": func(*rapid.T) { fault(); _, _ = b.ReadObjects(t.Context(), pod()); b.fail(nil) },
+		"refresh": func(*rapid.T) { b.Refresh(pod()) },
+		"hold":    func(*rapid.T) { uid := pod(); b.Hold(uid); held[uid]++ },
+		"release": func(rt *rapid.T) {
+			if uid := pod(); held[uid] > 0 {
+				b.Release(uid)
+				held[uid]--
+			}
+		},
+		"wait": func(rt *rapid.T) { *clock.ahead += time.Duration(rapid.IntRange(1, 90).Draw(rt, "seconds")) * time.Second },
+	})
+	for uid, n := range held {
+		for range n {
+			b.Release(uid)
+		}
+	}
+	b.hiding(func(string) bool { return false })
+	for range 8 {
+		*clock.ahead += 2 * maxBackoff
+		b.relist()
+	}
+	h.note()
+	for _, uid := range modelPods {
+		if got, want := strings.Join(b.states(uid), " "), h.now(uid); got != want {
+			rt.Fatalf("PI1: %s is cached as %q, the runtime shows %q", uid, got, want)
+		}
+		if h.now(uid) == "" && b.pods[uid] != nil {
+			rt.Fatalf("PI4: %s is gone and has a record: %+v", uid, b.Dump().Pods)
+		}
+	}
+	if len(b.cache.outstanding) > 0 {
+		rt.Fatalf("outstanding at the end: %+v", b.Dump().Pods)
+	}
+}
