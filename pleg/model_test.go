@@ -345,7 +345,9 @@ func runModelOfMade(t *testing.T, rt *rapid.T) {
 				held[uid]--
 			}
 		},
-		"wait": func(rt *rapid.T) { *clock.ahead += time.Duration(rapid.IntRange(1, 90).Draw(rt, "seconds")) * time.Second },
+		"wait": func(rt *rapid.T) {
+			*clock.ahead += time.Duration(rapid.IntRange(1, 90).Draw(rt, "seconds")) * time.Second
+		},
 	})
 	for uid, n := range held {
 		for range n {
