@@ -175,8 +175,8 @@ type Storage struct {
 
 // Observe says where an engine reports what it does.
 type Observe struct {
-	// Sinks receive the status of every pod as it changes. Nil: only [Engine.Pods]
-	// shows it. Sinks that keep statuses across a restart need different names.
+	// Sinks receive every status as it changes. Nil: only [Engine.Pods] shows it. One that keeps statuses across a
+	// restart, or can be read, needs a method Name() string, even if it is the only sink, and a name of its own.
 	Sinks []status.StatusSink
 	// Events receives events about pods. Nil drops them.
 	Events EventRecorder

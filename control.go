@@ -210,8 +210,8 @@ func (p *parts) flush(ctx context.Context) {
 // told to stop still stop. Static pods start again at the next start of the engine.
 //
 // The error is [ErrNotRunning] (also if Run ends first), [ErrShuttingDown], what is wrong with the plan, the cause of ctx,
-// or why it is not known which pods run: right after a start, as long as the runtime does not answer. Then pods may still
-// run. Problems of single pods are only in the report.
+// or that it is not known which pods run: the runtime's list was not answered within the plan's time. The pods that were
+// known have been stopped all the same; others may still run. Problems of single pods are only in the report.
 func (e *Engine) Shutdown(ctx context.Context, plan shutdown.Plan) (shutdown.Report, error) {
 	if err := plan.Validate(); err != nil {
 		return shutdown.Report{}, err

@@ -244,7 +244,7 @@ func (s *subject) end(now time.Time) verdict {
 		v.outcome = Succeeded
 	}
 	if v.reason == "" && v.outcome == Failed {
-		v.reason, v.message = failure(status)
+		v.reason, v.message = failure(s.pod)
 	}
 	if due := s.ended.Add(releaseLimit); !s.released && !s.gone && ran(status) && now.Before(due) {
 		v.outcome, v.look = Unfinished, due
@@ -262,9 +262,22 @@ func ran(status *v1.PodStatus) bool {
 	return false
 }
 
-// failure says which container failed a pod.
-func failure(status *v1.PodStatus) (reason, message string) {
-	for c := range containers(status) {
+// failure says which container failed a pod: an init container before all others, because they have not begun then,
+// and no sidecar, because its end fails no pod.
+func failure(pod *v1.Pod) (reason, message string) {
+	for i := range pod.Spec.InitContainers {
+		c := &pod.Spec.InitContainers[i]
+		t := terminated(statusOf(pod.Status.InitContainerStatuses, c.Name))
+		if t == nil || restartpolicy.IsSidecar(c) || !restartpolicy.InitFailed(t.ExitCode, t.Reason) {
+			continue
+		}
+		if t.ExitCode == 0 {
+			return t.Reason, fmt.Sprintf("container %s was killed for lack of memory", c.Name)
+		}
+		return t.Reason, fmt.Sprintf("container %s ended with code %d", c.Name, t.ExitCode)
+	}
+	for i := range pod.Status.ContainerStatuses {
+		c := &pod.Status.ContainerStatuses[i]
 		if t := c.State.Terminated; t != nil && t.ExitCode != 0 {
 			return t.Reason, fmt.Sprintf("container %s ended with code %d", c.Name, t.ExitCode)
 		}

@@ -125,3 +125,34 @@ func TestOptions(t *testing.T) {
 		t.Errorf("defaults %+v, %v", r.o, err)
 	}
 }
+
+// RO4: the report names the container that failed the pod: an init container that the kernel killed for its memory is
+// one even with code 0 (spec/runtime.md 6.4), a sidecar is none.
+func TestTheReportNamesTheContainerThatFailed(t *testing.T) {
+	ended := func(name string, code int32, reason string) v1.ContainerStatus {
+		return v1.ContainerStatus{Name: name, State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: code, Reason: reason}}}
+	}
+	always := v1.ContainerRestartPolicyAlways
+	for name, c := range map[string]struct {
+		init, main      []v1.ContainerStatus
+		reason, message string
+	}{
+		"killed init, code 0":    {init: []v1.ContainerStatus{ended("i", 0, "OOMKilled")}, reason: "OOMKilled", message: "container i was killed for lack of memory"},
+		"killed init, code 137":  {init: []v1.ContainerStatus{ended("i", 137, "OOMKilled")}, reason: "OOMKilled", message: "container i ended with code 137"},
+		"init before the others": {init: []v1.ContainerStatus{ended("i", 0, "OOMKilled")}, main: []v1.ContainerStatus{ended("a", 137, "ContainerStatusUnknown")}, reason: "OOMKilled", message: "container i was killed for lack of memory"},
+		"no sidecar":             {init: []v1.ContainerStatus{ended("side", 137, "Error"), ended("i", 0, "Completed")}, main: []v1.ContainerStatus{ended("a", 3, "Error")}, reason: "Error", message: "container a ended with code 3"},
+		"main, code 0":           {main: []v1.ContainerStatus{ended("a", 0, "OOMKilled"), ended("b", 1, "Error")}, reason: "Error", message: "container b ended with code 1"},
+		"none":                   {init: []v1.ContainerStatus{ended("i", 0, "Completed")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := &v1.Pod{
+				Spec:   v1.PodSpec{InitContainers: []v1.Container{{Name: "side", RestartPolicy: &always}, {Name: "i"}}, Containers: []v1.Container{{Name: "a"}, {Name: "b"}}},
+				Status: v1.PodStatus{Phase: v1.PodFailed, InitContainerStatuses: c.init, ContainerStatuses: c.main},
+			}
+			s := &subject{pod: pod, released: true}
+			if got := s.end(time.Unix(1000, 0)); got.outcome != Failed || got.reason != c.reason || got.message != c.message {
+				t.Errorf("%+v, want %s: %s", got, c.reason, c.message)
+			}
+		})
+	}
+}

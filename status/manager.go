@@ -36,9 +36,9 @@ type Mirrors interface {
 // Options configures a [Manager]. The zero value is a manager without sinks.
 type Options struct {
 	// Sinks get every change, independently of each other. Logs, metrics and the [Journal] name a
-	// sink by its method Name() string, or by its type if it has no such method. Further sinks of
-	// one name get "#2", "#3" and so on after it, in the order given here; sinks that keep what they
-	// have across a restart need names of their own, because this order may change.
+	// sink by its method Name() string, or without one by its position and type, as in
+	// "0:status.SinkFunc". Further sinks of one name get "#2", "#3" and so on after it, in the order given
+	// here; sinks that keep what they have across a restart need names of their own: this order may change.
 	Sinks []StatusSink
 	// Clock stamps transitions and times back-off. Nil means the real clock.
 	Clock clock.WithDelayedExecution

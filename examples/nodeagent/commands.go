@@ -27,8 +27,8 @@ Commands find the agent by its folder (--root), by an address (--listen), or by 
 (--config, or the variable NODEAGENT_CONFIG). A POD is NAME or NAMESPACE/NAME, of which the node's name at its end may be left out,
 or the beginning of its UID.
 
-Exit codes: 0 all is well, 1 something is not, 2 the command line is wrong, 3 the agent cannot be reached,
-4 there is no such pod or container.`
+Exit codes: 0 all is well, 1 something is not, 2 the command line is wrong, 3 the agent cannot be reached
+(version then ends with 0), 4 there is no such pod or container, or no page, or no record.`
 
 // newCommand returns the command line. Flags without a command belong to run.
 func newCommand(supervisor process.Supervisor) *cobra.Command {

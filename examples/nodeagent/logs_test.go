@@ -76,7 +76,8 @@ func TestLogsAndEvents(t *testing.T) {
 	writeManifest(t, manifests, "web.yaml", pod("web", "host", "echo one; echo two; echo three; while [ ! -e "+mark+" ]; do sleep 0.05; done; echo four; exit 3", "  restartPolicy: Never"))
 	writeManifest(t, manifests, "crash.yaml", pod("crash", "host", "echo crashing; exit 1"))
 	writeManifest(t, manifests, "pair.yaml", pod("pair", "host", "exec sleep 1000", "  - {name: side, image: host, command: [sh, -c, 'echo aside; exec sleep 1000']}"))
-	a := startAgent(t, "--manifests", manifests, "--root", t.TempDir(), "--drain")
+	root := t.TempDir()
+	a := startAgent(t, "--manifests", manifests, "--root", root, "--drain")
 	a.awaitPhase("web", v1.PodRunning)
 	a.awaitPhase("pair", v1.PodRunning)
 	a.awaitPod("crash", "to crash twice", func(p *v1.Pod) bool { return podStatus(p) == "CrashLoopBackOff" })
@@ -114,6 +115,13 @@ func TestLogsAndEvents(t *testing.T) {
 	writeManifest(t, filepath.Dir(mark), "go", "")
 	if got := <-followed; got != "one\ntwo\nthree\nfour\n" {
 		t.Errorf("followed: %q", got)
+	}
+	uid := a.awaitPhase("web", v1.PodFailed).UID
+	if err := os.RemoveAll(filepath.Join(root, "logs", "default_web-n1_"+string(uid))); err != nil {
+		t.Fatal(err)
+	}
+	if code, out, problems := a.tells("logs", "web"); code != codeFailed || out != "" || !strings.Contains(problems, `container "main" of pod default/web-n1 has no log`) {
+		t.Errorf("a log that is gone: code %d, %q, %q", code, out, problems)
 	}
 
 	code, out, _ := a.tells("events", "web")

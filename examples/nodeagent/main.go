@@ -11,8 +11,8 @@
 // --help says what each does.
 //
 // Exit codes: 0 success, 1 failure (a command failed; there are problems; a pod of --run-once
-// failed), 2 the command line is wrong, 3 the agent cannot be reached, 4 there is no such pod or
-// container; exec ends with the code of its command.
+// failed), 2 the command line is wrong, 3 the agent cannot be reached, 4 there is no such pod,
+// container, page or record; exec ends with the code of its command.
 //
 // SIGTERM or SIGINT ends the agent and leaves the pods running (or stops them first, with
 // --drain); a second signal ends it at once. A drain ends with code 0 once all pods are

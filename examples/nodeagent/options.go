@@ -81,9 +81,7 @@ func (o *options) complete(flags *pflag.FlagSet) error {
 		return err
 	}
 	var problems []error
-	if o.validate != "" {
-		o.sources.manifests = o.validate // the agent's own may be elsewhere
-	}
+	o.sources.validate(o.validate)
 	if o.objects != "" {
 		if info, err := os.Stat(o.objects); err != nil {
 			problems = append(problems, fmt.Errorf("--objects: %w", err))

@@ -21,7 +21,9 @@ import (
 // sourceOptions say where manifests come from, and how far each source is trusted.
 type sourceOptions struct {
 	manifests string
-	urls      []string
+	// folderFlag is the flag that named manifests, empty for its own.
+	folderFlag string
+	urls       []string
 	// headerFiles and levels are the flags as given: "URL=WHAT", or WHAT alone.
 	headerFiles []string
 	levels      []string
@@ -54,6 +56,13 @@ func (o *sourceOptions) register(flags *pflag.FlagSet) {
 	})
 }
 
+// validate takes the folder of --validate, if there is one, in place of the agent's own, which may be elsewhere.
+func (o *sourceOptions) validate(folder string) {
+	if folder != "" {
+		o.manifests, o.folderFlag = folder, "--validate"
+	}
+}
+
 // complete checks the options and reads the headers.
 func (o *sourceOptions) complete() error {
 	var problems []error
@@ -62,7 +71,7 @@ func (o *sourceOptions) complete() error {
 	}
 	if o.manifests != "" {
 		if _, err := os.Stat(o.manifests); err != nil {
-			problems = append(problems, fmt.Errorf("--manifests: %w", err))
+			problems = append(problems, fmt.Errorf("%s: %w", cmp.Or(o.folderFlag, "--manifests"), err))
 		}
 	}
 	for i, u := range o.urls {

@@ -51,7 +51,7 @@ func counts(p *v1.Pod) (ready, total int, restarts int32) {
 	}
 	sidecars := map[string]bool{}
 	for _, c := range p.Spec.InitContainers {
-		if c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways {
+		if isSidecar(&c) {
 			sidecars[c.Name] = true
 			total++
 		}
@@ -109,9 +109,9 @@ func podStatus(p *v1.Pod) string {
 // initStatus returns the state of the first unfinished init container, and whether there is one.
 func initStatus(p *v1.Pod) (string, bool) {
 	for i, c := range p.Status.InitContainerStatuses {
-		sidecar := i < len(p.Spec.InitContainers) && p.Spec.InitContainers[i].RestartPolicy != nil
+		sidecar := i < len(p.Spec.InitContainers) && isSidecar(&p.Spec.InitContainers[i])
 		switch {
-		case c.State.Terminated != nil && c.State.Terminated.ExitCode == 0,
+		case c.State.Terminated != nil && !failedRun(c.State.Terminated, !sidecar),
 			sidecar && c.Started != nil && *c.Started:
 			continue
 		case c.State.Terminated != nil:
@@ -122,6 +122,17 @@ func initStatus(p *v1.Pod) (string, bool) {
 		return fmt.Sprintf("Init:%d/%d", i, len(p.Spec.InitContainers)), true
 	}
 	return "", false
+}
+
+// isSidecar reports whether an init container runs beside the pod's containers.
+func isSidecar(c *v1.Container) bool {
+	return c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways
+}
+
+// failedRun reports whether a run has failed. An init container that the kernel killed for its memory has failed
+// whatever its code: its work is not done.
+func failedRun(t *v1.ContainerStateTerminated, init bool) bool {
+	return t.ExitCode != 0 || init && t.Reason == "OOMKilled"
 }
 
 // appStatus returns the most telling state among the app containers, "" if the

@@ -49,6 +49,9 @@ func TestPodStatus(t *testing.T) {
 		{"leaving", v1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &now}, Status: app(runningState)}, "Terminating"},
 		{"init runs", v1.Pod{Spec: v1.PodSpec{InitContainers: make([]v1.Container, 2)}, Status: initial(ended(0, "Completed"), runningState)}, "Init:1/2"},
 		{"init fails", v1.Pod{Spec: v1.PodSpec{InitContainers: make([]v1.Container, 1)}, Status: initial(ended(1, "Error"))}, "Init:Error"},
+		{"init is killed for its memory, code 0", v1.Pod{Spec: v1.PodSpec{InitContainers: make([]v1.Container, 1)}, Status: initial(ended(0, "OOMKilled"))}, "Init:OOMKilled"},
+		{"a sidecar is", v1.Pod{Spec: v1.PodSpec{InitContainers: []v1.Container{{RestartPolicy: ptr.To(v1.ContainerRestartPolicyAlways)}}}, Status: initial(ended(0, "OOMKilled"))}, "Pending"},
+		{"init with a policy of its own runs", v1.Pod{Spec: v1.PodSpec{InitContainers: []v1.Container{{RestartPolicy: ptr.To(v1.ContainerRestartPolicyNever)}}}, Status: initial(runningState)}, "Init:0/1"},
 		{"init pulls", v1.Pod{Spec: v1.PodSpec{InitContainers: make([]v1.Container, 1)}, Status: initial(waiting("ImagePullBackOff"))}, "Init:ImagePullBackOff"},
 	}
 	for _, test := range tests {

@@ -85,9 +85,9 @@ func (t *timelines) change(c status.Change, now time.Time) {
 	}
 	l := t.of(c.UID, now)
 	l.enter(lifeStep{At: now, State: string(c.Status.Phase), Reason: c.Status.Reason, Message: c.Status.Message})
-	for _, list := range [][]v1.ContainerStatus{c.Status.InitContainerStatuses, c.Status.ContainerStatuses, c.Status.EphemeralContainerStatuses} {
+	for n, list := range [][]v1.ContainerStatus{c.Status.InitContainerStatuses, c.Status.ContainerStatuses, c.Status.EphemeralContainerStatuses} {
 		for i := range list {
-			l.container(&list[i], now)
+			l.container(&list[i], n == 0, now)
 		}
 	}
 }
@@ -142,16 +142,16 @@ func (t *timelines) stalest() (uid types.UID) {
 }
 
 // container records a container's state, and before it a run that began and ended between two statuses.
-func (l *life) container(c *v1.ContainerStatus, now time.Time) {
+func (l *life) container(c *v1.ContainerStatus, init bool, now time.Time) {
 	if _, known := l.now[c.Name]; !known && len(l.now) > keptLanes {
 		return
 	}
 	if last := c.LastTerminationState.Terminated; last != nil {
-		l.end(c.Name, last, now)
+		l.end(c.Name, last, init, now)
 	}
 	switch {
 	case c.State.Terminated != nil:
-		l.end(c.Name, c.State.Terminated, now)
+		l.end(c.Name, c.State.Terminated, init, now)
 	case c.State.Running != nil:
 		step := lifeStep{At: now, Lane: c.Name, State: stepRunning}
 		if before := l.now[c.Name].State; before != stepRunning && before != stepReady {
@@ -167,7 +167,7 @@ func (l *life) container(c *v1.ContainerStatus, now time.Time) {
 }
 
 // end records once that a container ran and ended.
-func (l *life) end(name string, t *v1.ContainerStateTerminated, now time.Time) {
+func (l *life) end(name string, t *v1.ContainerStateTerminated, init bool, now time.Time) {
 	run, told := t.ContainerID+t.FinishedAt.String(), l.ended[name]
 	if run == told[0] || run == told[1] {
 		return
@@ -176,7 +176,7 @@ func (l *life) end(name string, t *v1.ContainerStateTerminated, now time.Time) {
 		l.enter(lifeStep{At: within(t.StartedAt.Time, now), Lane: name, State: stepRunning})
 	}
 	step := lifeStep{At: within(t.FinishedAt.Time, now), Lane: name, State: stepDone, Reason: t.Reason, Message: t.Message, Exit: t.ExitCode}
-	if t.ExitCode != 0 {
+	if failedRun(t, init) {
 		step.State = stepFailed
 	}
 	l.enter(step)

@@ -64,6 +64,20 @@ func TestTimelineHasEveryRun(t *testing.T) {
 	}
 }
 
+// TestTimelineOfAnInitContainerWithoutMemory: the kernel's kill is a failure of an init container, even with code 0.
+func TestTimelineOfAnInitContainerWithoutMemory(t *testing.T) {
+	lives := newTimelines()
+	killed := termination("a", 1, 3, 0)
+	killed.Reason = "OOMKilled"
+	of := func(name string) []v1.ContainerStatus {
+		return []v1.ContainerStatus{{Name: name, State: v1.ContainerState{Terminated: killed}}}
+	}
+	lives.change(status.Change{UID: "u", Status: &v1.PodStatus{InitContainerStatuses: of("init"), ContainerStatuses: of("main")}}, at(4).Time)
+	if init, app := lives.lane("u", "init"), lives.lane("u", "main"); init != "running@1 failed@3" || app != "running@1 done@3" {
+		t.Errorf("init: %s; main: %s", init, app)
+	}
+}
+
 // TestTimelinesAreBounded: steps, texts, containers and pods are as few as promised, and the newest stay.
 func TestTimelinesAreBounded(t *testing.T) {
 	lives := newTimelines()

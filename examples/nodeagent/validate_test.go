@@ -53,7 +53,7 @@ func TestValidate(t *testing.T) {
 	if code, out, problems := command(t, "--validate", "../manifests", "--root", root); code != 0 || out != "good pods: 7, faults: 0\n" || problems != "" {
 		t.Errorf("the bundled manifests: %d %s%s", code, out, problems)
 	}
-	if code, _, problems := command(t, "--validate", filepath.Join(dir, "none"), "--root", root); code != 2 || !strings.Contains(problems, "no such file") {
+	if code, _, problems := command(t, "--validate", filepath.Join(dir, "none"), "--root", root); code != 2 || !strings.Contains(problems, "--validate: stat") || !strings.Contains(problems, "no such file") || strings.Contains(problems, "--manifests") {
 		t.Errorf("a folder that is not there: %d %s", code, problems)
 	}
 }

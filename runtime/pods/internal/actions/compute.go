@@ -134,6 +134,10 @@ func shouldRestart(in Input, c *v1.Container, record *runtime.ContainerStatus) b
 		return false
 	case runtime.Exited:
 		return in.Asked.Has(record.ID) || restartpolicy.OnExit(in.Pod, c, record.ExitCode) != restartpolicy.Stay
+	case runtime.Unknown:
+		// What runsInNewSandbox left out of this sandbox stays out of it.
+		left := record.SandboxID != in.Status.Sandboxes[0].ID && restartpolicy.Effective(in.Pod, c) == v1.RestartPolicyNever
+		return !left || in.Asked.Has(record.ID)
 	}
 	return true
 }

@@ -50,3 +50,17 @@ func TestOwnPolicyReturnsInANewSandbox(t *testing.T) {
 		{rule: "6.2a a sidecar only accompanies", pod: pod(never, "s*", "a"), status: "s0:dead s=exited:255 a=exited:255", want: "kill pod"},
 	})
 }
+
+// TestWhatMayHaveRunStaysOutOfTheNewSandbox: a container of policy Never whose end is not known does not return in the
+// syncs after the new sandbox was made, either; in its own sandbox it does (6.1).
+func TestWhatMayHaveRunStaysOutOfTheNewSandbox(t *testing.T) {
+	again := own(v1.ContainerRestartPolicyAlways)
+	check(t, []row{
+		{rule: "6.1 beside the one that returned", pod: pod(never, "", "a b"), change: again, status: "s0:dead b=unknown s1:ready a=running"},
+		{rule: "6.1 before that one", pod: pod(never, "", "a b"), change: again, status: "s0:dead a=exited:255 b=unknown s1:ready", want: "start a"},
+		{rule: "6.1 nothing else runs", pod: pod(never, "", "b"), status: "s0:dead b=unknown s1:ready", want: "kill pod"},
+		{rule: "6.11 a restart was asked for", pod: pod(never, "", "a b"), change: again, asked: "b", status: "s0:dead b=unknown s1:ready a=running", want: "kill b ContainerStateUnknown+, start b"},
+		{rule: "6.1 another policy", pod: pod(onFailure, "", "a b"), status: "s0:dead b=unknown s1:ready a=running", want: "kill b ContainerStateUnknown+, start b"},
+		{rule: "6.1 edge 10: its own sandbox", pod: pod(never, "", "a b"), status: "s0:ready b=unknown a=running", want: "kill b ContainerStateUnknown+, start b"},
+	})
+}
