@@ -108,8 +108,8 @@ fleet: ## ENGINES (1000) engines with PODS (100) pods each in one process, an ho
 	@mkdir -p bin; $(INMEMORY) nice $(GO) test -count=1 -timeout 0 -run '^TestFleet$$' -v ./internal/enginetest -fleet.engines=$(or $(ENGINES),1000) -fleet.pods=$(or $(PODS),100) -fleet.for=$(or $(FOR),1h) -fleet.mib=16384 >bin/fleet.log 2>&1; code=$$?; \
 	  grep -v -e '^=== ' bin/fleet.log; exit $$code
 
-leak-hunt: ## SCHEDULES (100000) random lives of pods with 5 % faults on the fake runtime: nothing may be left over (an hour)
-	$(INMEMORY) $(GO) test -count=1 -run '^TestLeakHunt$$' -v -timeout 0 ./internal/enginetest -leak.schedules=$(or $(SCHEDULES),100000) -leak.seed=$(or $(SEED),0)
+leak-hunt: ## SCHEDULES (100000) random lives of pods with 5 % faults on the fake runtime, plain pods and others: nothing may be left over (an hour)
+	$(INMEMORY) $(GO) test -count=1 -run '^TestLeakHunt' -v -timeout 0 ./internal/enginetest -leak.schedules=$(or $(SCHEDULES),100000) -leak.seed=$(or $(SEED),0)
 
 crowd: ## good pods beside bad ones: every kind of bad pod in crowds of 10, 100 and 1,000, as a table (an hour); CROWD="-crowd.n=100 -crowd.kind=deaf" for a part
 	@mkdir -p bin; tools/ci/inmemory.sh $(GO) test -count=1 -timeout 0 -run '^TestCrowd$$' -v ./internal/enginetest -crowd.all $(CROWD) >bin/crowd.log 2>&1; code=$$?; \

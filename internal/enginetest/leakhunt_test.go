@@ -16,6 +16,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/runtime"
@@ -34,6 +35,17 @@ var (
 // make leak-hunt runs 100,000 schedules.
 func TestLeakHunt(t *testing.T) {
 	t.Parallel()
+	leakHunt(t, false)
+}
+
+// TestLeakHuntOfShapes is TestLeakHunt with jobs, which run at most once in each life (HI8), with init containers,
+// sidecars and several containers, and with lists that leave objects out for a while (R7).
+func TestLeakHuntOfShapes(t *testing.T) {
+	t.Parallel()
+	leakHunt(t, true)
+}
+
+func leakHunt(t *testing.T, shapes bool) {
 	seed := *leakSeed
 	if seed == 0 {
 		seed = rand.Uint64() % 1_000_000
@@ -45,7 +57,7 @@ func TestLeakHunt(t *testing.T) {
 	t.Logf("seed %d: repeat with -leak.seed", seed)
 	const batch = 20 // schedules on one runtime
 	for done := 0; done < count && !t.Failed(); done += batch {
-		synctest.Test(t, func(t *testing.T) { newHunt(t, seed+uint64(done)).run(min(batch, count-done)) })
+		synctest.Test(t, func(t *testing.T) { newHunt(t, seed+uint64(done), shapes).run(min(batch, count-done)) })
 	}
 }
 
@@ -60,20 +72,54 @@ type hunt struct {
 	// desired are the pods that are wanted now; generation makes new UIDs.
 	desired    map[string]*v1.Pod
 	generation int
+	// shapes: pods differ, and lists have gaps.
+	shapes bool
+	// lives counts the lives of each pod.
+	lives map[types.UID]int
+	// born is when the agent began.
+	born time.Time
 }
 
-func newHunt(t *testing.T, seed uint64) *hunt {
-	h := &hunt{t: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 1)), desired: map[string]*v1.Pod{}}
-	h.rt = fake.New(fake.Options{MaxCalls: 100})
+func newHunt(t *testing.T, seed uint64, shapes bool) *hunt {
+	h := &hunt{t: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 1)), desired: map[string]*v1.Pod{}, shapes: shapes, lives: map[types.UID]int{}}
+	h.rt = fake.New(fake.Options{MaxCalls: 100, Script: func(l fake.Launch) (s fake.Script) {
+		if l.Container == "init" || l.Container == "job" {
+			s.Exit = &fake.Exit{After: 700 * time.Millisecond}
+		}
+		return s
+	}})
 	h.agent(t.TempDir())
 	return h
 }
+
+// pod returns a new pod, of a random shape if they differ.
+func (h *hunt) pod(name string) *v1.Pod {
+	h.generation++
+	p := newPod(name)
+	if h.shapes {
+		switch h.rng.IntN(3) {
+		case 0:
+			p = newPod(name, "job")
+			p.Spec.RestartPolicy = v1.RestartPolicyNever
+		case 1:
+			p = newPod(name, "main", "other")
+			p.Spec.InitContainers = []v1.Container{
+				{Name: "init", Image: "app:1"}, {Name: "sidecar", Image: "app:1", RestartPolicy: ptr.To(v1.ContainerRestartPolicyAlways)},
+			}
+		}
+	}
+	p.UID = types.UID(fmt.Sprintf("uid-%s-%d", name, h.generation))
+	return p
+}
+
+func isJob(p *v1.Pod) bool { return p.Spec.RestartPolicy == v1.RestartPolicyNever }
 
 func (h *hunt) agent(root string) {
 	h.rig = newRig(h.t, h.rt, root, func(c *podwright.Config) {
 		quick := pods.BackOffPolicy{Initial: time.Second, Max: 4 * time.Second}
 		c.Pods.CrashLoopBackOff, c.Pods.ImageBackOff = quick, quick
 	}).start()
+	h.born = time.Now()
 	h.deliver()
 }
 
@@ -132,10 +178,9 @@ func (h *hunt) step() {
 	p := h.desired[name]
 	switch kind := h.rng.IntN(12); {
 	case kind < 3 && p == nil:
-		h.generation++
-		p = newPod(name)
-		p.UID = types.UID(fmt.Sprintf("uid-%s-%d", name, h.generation))
+		p = h.pod(name)
 		h.desired[name] = p
+		h.lives[p.UID]++
 		h.say("create %s", p.UID)
 		h.deliver()
 	case kind < 5 && p != nil:
@@ -146,6 +191,7 @@ func (h *hunt) step() {
 			<-time.After(time.Duration(h.rng.IntN(2000)) * time.Millisecond)
 			h.say("bring back %s", p.UID)
 			h.desired[name] = p
+			h.lives[p.UID]++
 			h.deliver()
 		}
 	case kind < 7 && p != nil:
@@ -163,12 +209,34 @@ func (h *hunt) step() {
 	case kind == 9:
 		h.say("all containers die")
 		h.rt.Reboot()
+	case kind == 11 && h.shapes:
+		<-time.After(time.Until(h.born.Add(10 * time.Second))) // what an agent sees first it has to believe
+		h.say("lists have gaps")
+		mend := h.rt.Inject(fake.Fault{Match: fake.Match{Func: func(c fake.Call) bool {
+			return c.Method == fake.ListPodSandbox || c.Method == fake.ListContainers
+		}}, Effect: fake.Effect{Keep: h.gaps()}})
+		<-time.After(time.Duration(h.rng.IntN(6000)) * time.Millisecond)
+		mend()
 	case kind == 10:
 		list, err := h.rt.ListPodSandbox(h.t.Context(), nil)
 		if err == nil && len(list) > 0 {
 			id := list[h.rng.IntN(len(list))].Id
 			h.say("remove sandbox %s by hand: %v", id, h.rt.RemovePodSandbox(h.t.Context(), id))
 		}
+	}
+}
+
+// gaps leaves objects out of lists, none of them so often in a row that the engine has to believe it (R7).
+func (h *hunt) gaps() (keep func(id string) bool) {
+	rng, inRow := rand.New(rand.NewPCG(h.rng.Uint64(), 3)), map[string]int{}
+	var mu sync.Mutex
+	return func(id string) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		if inRow[id]++; inRow[id] > 2 || rng.IntN(2) == 0 {
+			inRow[id] = 0
+		}
+		return inRow[id] == 0
 	}
 }
 
@@ -224,9 +292,20 @@ func (h *hunt) check() error {
 			problem("dead sandbox %s of %s", s.Id, uid)
 		}
 	}
-	for uid := range wanted {
-		if ready[uid] != 1 || running[uid] != 1 || dead[uid] > 1 {
+	for _, p := range h.desired {
+		uid := string(p.UID)
+		sandboxes, containers, left := 1, len(p.Spec.Containers), 1
+		switch {
+		case isJob(p):
+			sandboxes, containers = 0, 0
+		case len(p.Spec.InitContainers) > 0:
+			containers, left = 3, 4
+		}
+		if ready[uid] != sandboxes || running[uid] != containers || dead[uid] > left {
 			problem("%s: %d sandboxes, %d running and %d dead containers", uid, ready[uid], running[uid], dead[uid])
+		}
+		if n := h.rt.Facts(p.UID, "job").Started; isJob(p) && n > h.lives[p.UID] {
+			problem("%s: the job was started %d times in %d lives", uid, n, h.lives[p.UID])
 		}
 	}
 	for _, dir := range []string{"pods", "logs"} {
