@@ -120,11 +120,11 @@ func (d Drain) Run(ctx context.Context) error {
 // errNotAllowed says that a rule keeps what is left of a pod.
 var errNotAllowed = errors.New("it is not allowed")
 
-// list asks what the runtime has until the runtime answers or ctx ends: a runtime that is down may
-// still run pods that were never seen.
+// list asks what the runtime has until the runtime answers or ctx ends, even if the runtime does not
+// hear that: a runtime that is down may still run pods that were never seen.
 func list(ctx context.Context, from PodLister, c clock.Clock) ([]*runtime.Pod, error) {
 	for pause := drainRetryMin; ; pause = backoff.Next(drainRetryMin, drainRetryMax, pause) {
-		listed, err := from.ListPods(ctx)
+		listed, err := answered(ctx, c, "ListPods", from.ListPods)
 		if err == nil || ctx.Err() != nil {
 			return listed, err
 		}

@@ -25,6 +25,7 @@ type drained struct {
 	stopErr, listErr error
 	known            []podworkers.Explanation
 	listed           []*runtime.Pod
+	asked            func() // unless nil
 	// fails is what a call does with an error.
 	fails map[string]error
 	// permit forbids removals; nil: none.
@@ -54,6 +55,9 @@ func (d *drained) Stop(_ context.Context, mode podworkers.StopMode) error {
 
 func (d *drained) ListPods(context.Context) ([]*runtime.Pod, error) {
 	d.add("list")
+	if d.asked != nil {
+		d.asked()
+	}
 	if d.listErr != nil {
 		return nil, d.listErr
 	}

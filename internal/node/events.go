@@ -54,7 +54,8 @@ type Events struct {
 	// vain counts the waits in vain since vainSince.
 	vain      int
 	vainSince time.Time
-	// idle is closed when the recorder has taken everything; nil: nothing waits for that.
+	// idle is closed when the last goroutine ends: the recorder has taken everything, and what was
+	// dropped is logged. nil: nothing waits for that.
 	idle chan struct{}
 }
 
@@ -116,10 +117,14 @@ func (e *Events) enqueue(uid types.UID, send func()) (done chan struct{}, patien
 // serve sends the events of one object, then those of the objects in line.
 func (e *Events) serve(q *eventQueue) {
 	for q != nil {
-		for send := e.next(q); send != nil; send = e.next(q) {
+		send, dropped := e.next(q)
+		for ; send != nil; send, dropped = e.next(q) {
 			e.call(send)
 		}
 		close(q.done)
+		if dropped > 0 {
+			e.Logger.Info("Events were dropped, because the recorder was too slow", "count", dropped)
+		}
 		q = e.inLine()
 	}
 }
@@ -129,7 +134,10 @@ func (e *Events) inLine() *eventQueue {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if len(e.line) == 0 {
-		e.calls--
+		if e.calls--; e.calls == 0 && e.idle != nil {
+			close(e.idle)
+			e.idle = nil
+		}
 		return nil
 	}
 	q := e.line[0]
@@ -149,7 +157,7 @@ func (e *Events) waitedInVain() {
 }
 
 // Leave waits at the end of a run until the recorder has taken what was handed to it, for 5 s at
-// most, and logs what it has not taken.
+// most, and logs what it has not taken: not under the lock, because a logger may block.
 func (e *Events) Leave() {
 	timer := e.Clock.NewTimer(foreign.LeaveLimit)
 	defer timer.Stop()
@@ -157,16 +165,27 @@ func (e *Events) Leave() {
 	case <-e.taken():
 	case <-timer.C():
 	}
+	hung, line, dropped := e.left()
+	for uid, waiting := range hung {
+		e.Logger.Error(errDeaf, "The engine ends without the event recorder, and its goroutine is lost", "uid", uid, "waiting", waiting)
+	}
+	if line > 0 || dropped > 0 {
+		e.Logger.Info("The event recorder has not taken everything", "objects", line, "dropped", dropped)
+	}
+}
+
+// left returns what the recorder has not taken: how many events wait behind a call that has not
+// returned, by object, how many objects are in line, and how many events were dropped.
+func (e *Events) left() (hung map[types.UID]int, line, dropped int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	hung = map[types.UID]int{}
 	for uid, q := range e.queues {
 		if !q.since.IsZero() {
-			e.Logger.Error(errDeaf, "The engine ends without the event recorder, and its goroutine is lost", "uid", uid, "waiting", len(q.waiting))
+			hung[uid] = len(q.waiting)
 		}
 	}
-	if len(e.line) > 0 || e.dropped > 0 {
-		e.Logger.Info("The event recorder has not taken everything", "objects", len(e.line), "dropped", e.dropped)
-	}
+	return hung, len(e.line), e.dropped
 }
 
 // taken returns a channel that is closed once nothing waits for the recorder.
@@ -174,7 +193,7 @@ func (e *Events) taken() <-chan struct{} {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	idle := make(chan struct{})
-	if len(e.queues) == 0 {
+	if e.calls == 0 {
 		close(idle)
 		return idle
 	}
@@ -182,28 +201,22 @@ func (e *Events) taken() <-chan struct{} {
 	return idle
 }
 
-// next returns the next event of an object, nil after the last.
-func (e *Events) next(q *eventQueue) (send func()) {
+// next returns the next event of an object, nil after the last. If that was the last of all, dropped
+// is how many were dropped meanwhile: the caller logs it, because a logger may block and the lock holds
+// up everything that tells an event.
+func (e *Events) next(q *eventQueue) (send func(), dropped int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if len(q.waiting) > 0 {
 		send, q.waiting, q.since = q.waiting[0], q.waiting[1:], e.Clock.Now()
 		e.waiting--
-		return send
+		return send, 0
 	}
 	delete(e.queues, q.uid)
-	if len(e.queues) > 0 {
-		return nil
+	if len(e.queues) == 0 {
+		dropped, e.dropped = e.dropped, 0
 	}
-	if e.idle != nil {
-		close(e.idle)
-		e.idle = nil
-	}
-	if e.dropped > 0 {
-		e.Logger.Info("Events were dropped, because the recorder was too slow", "count", e.dropped)
-		e.dropped = 0
-	}
-	return nil
+	return nil, dropped
 }
 
 // call calls the recorder; a panic is logged.

@@ -14,6 +14,8 @@ import (
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/internal/foreign"
 )
 
 // recorderFunc is a recorder.
@@ -132,5 +134,55 @@ func TestDeafRecorderIsBounded(t *testing.T) {
 		if got := lines.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, `"count"=5840`) {
 			t.Errorf("log %q", got)
 		}
+	})
+}
+
+// TestLoggerThatBlocksHoldsUpNoEvent: IN6. What is logged about the recorder is logged without the lock that every
+// caller takes, and the end of a run waits for that line.
+func TestLoggerThatBlocksHoldsUpNoEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hung, log := make(chan struct{}), make(chan struct{})
+		var e *Events
+		var lines, taken atomic.Int32
+		e = &Events{
+			Clock:    clock.RealClock{},
+			Recorder: recorderFunc(func(types.UID, string) { <-hung; taken.Add(1) }),
+			Logger: funcr.New(func(string, string) {
+				if !e.mu.TryLock() { // nothing else runs
+					t.Error("logged with the lock held")
+					return
+				}
+				e.mu.Unlock()
+				lines.Add(1)
+				<-log
+			}, funcr.Options{}),
+		}
+		for range 1 + eventsKept + 5 {
+			eventOf(e, "a")
+		}
+		left := make(chan struct{})
+		go func() { e.Leave(); close(left) }()
+		<-time.After(foreign.LeaveLimit)
+		synctest.Wait() // Leave tells which goroutine is lost, and blocks
+		close(hung)
+		synctest.Wait() // and so does what tells what was dropped
+		if lines.Load() != 2 || taken.Load() != 1+eventsKept {
+			t.Fatalf("%d lines, %d events taken", lines.Load(), taken.Load())
+		}
+		eventOf(e, "b")
+		if taken.Load() != 1+eventsKept+1 || e.Problems() != nil {
+			t.Errorf("%d events taken, problems %+v", taken.Load(), e.Problems())
+		}
+		again := make(chan struct{})
+		go func() { e.Leave(); close(again) }()
+		synctest.Wait()
+		select {
+		case <-again:
+			t.Error("the end did not wait for the line about dropped events")
+		default:
+		}
+		close(log)
+		<-left
+		<-again
 	})
 }

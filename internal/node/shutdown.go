@@ -36,6 +36,7 @@ type PodStopper interface {
 	UpdatePod(update podworkers.UpdateOptions) podworkers.Outcome
 	KillPod(ctx context.Context, pod *v1.Pod, kill podworkers.KillOptions) (podworkers.KillOutcome, error)
 	WaitFinished(ctx context.Context, uid types.UID) error
+	IsPodKnownTerminated(uid types.UID) bool
 }
 
 // FinalStatuses sends the statuses of pods; [status.Manager] does.
@@ -180,14 +181,18 @@ func (s *Shutdown) complete(ctx context.Context, report *shutdown.Report) {
 }
 
 // remove removes the containers of pods, all at once: the power may fail soon, and a runtime that hangs
-// must not hold the shutdown.
+// must not hold the shutdown, nor write to its report when it answers late.
 func (s *Shutdown) remove(ctx context.Context, pods []*shutdown.PodReport) {
 	ctx, cancel := timing.WithTimeout(ctx, s.Clock, removeTimeout)
 	defer cancel()
 	var wg sync.WaitGroup
 	for _, p := range pods {
 		wg.Go(func() {
-			if err := s.RemovePod(ctx, p.UID); err != nil {
+			uid := p.UID
+			_, err := answered(ctx, s.Clock, "RemovePod", func(ctx context.Context) (struct{}, error) {
+				return struct{}{}, s.RemovePod(ctx, uid)
+			})
+			if err != nil {
 				p.Problem = fmt.Sprintf("its containers could not be removed: %v", err)
 			}
 		})

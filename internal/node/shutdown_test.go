@@ -27,6 +27,8 @@ type stopper struct {
 	calls         calls
 	stop, release map[types.UID]time.Duration
 	err           error
+	rejects       bool // updates
+	terminated    bool // every pod
 	mu            sync.Mutex
 	statuses      podStatuses
 	flush         func(ctx context.Context) error
@@ -60,6 +62,8 @@ func (s *stopper) WaitFinished(ctx context.Context, uid types.UID) error {
 		return context.Cause(ctx)
 	}
 }
+
+func (s *stopper) IsPodKnownTerminated(types.UID) bool { return s.terminated }
 
 func (s *stopper) Get(uid types.UID) (v1.PodStatus, bool) {
 	s.mu.Lock()

@@ -106,7 +106,8 @@ func (s *stopping) awaitStart(ctx context.Context) error {
 }
 
 // look finds the pods that run and that Unfinished does not have: no worker has them, or one that
-// knows no more than the runtime. It asks the runtime until it answers, or until patience is over.
+// knows no more than the runtime. It asks the runtime until it answers, or until patience is over,
+// whether the runtime hears that or not: the pods must be told to stop.
 func (s *stopping) look(ctx context.Context, patience time.Duration) error {
 	limited, cancel := timing.WithTimeout(ctx, s.Clock, patience)
 	defer cancel()
@@ -217,7 +218,10 @@ func (s *stopping) kill(ctx context.Context, pod *v1.Pod, kill podworkers.KillOp
 	}
 	done := make(chan struct{})
 	kill.Completed = done
-	s.Stopper.UpdatePod(s.Start.KillRunning(orphan, desired, kill))
+	told := s.Stopper.UpdatePod(s.Start.KillRunning(orphan, desired, kill)).Accepted()
+	if !told && !s.Stopper.IsPodKnownTerminated(pod.UID) {
+		return podworkers.ErrStopped // the workers are stopping; done is closed all the same
+	}
 	select {
 	case <-done:
 		return nil

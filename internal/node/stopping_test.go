@@ -70,6 +70,9 @@ func (s *start) KillRunning(p *runtime.Pod, desired *v1.Pod, kill podworkers.Kil
 	return u
 }
 
+// queued is the outcome of an update that counts.
+const queued podworkers.Outcome = 1
+
 func (s *stopper) UpdatePod(u podworkers.UpdateOptions) podworkers.Outcome {
 	name := "unknown " + string(u.RunningPod.UID)
 	if u.Pod != nil {
@@ -77,7 +80,10 @@ func (s *stopper) UpdatePod(u podworkers.UpdateOptions) podworkers.Outcome {
 	}
 	s.calls.add("kill " + name + " without a worker")
 	time.AfterFunc(s.stop[u.RunningPod.UID], func() { close(u.Kill.Completed) })
-	return 0
+	if s.rejects {
+		return 0
+	}
+	return queued
 }
 
 func listed(uid types.UID) *runtime.Pod {
@@ -268,6 +274,40 @@ func TestShutdownIsOverWhenTheWorkersEnd(t *testing.T) {
 		}
 		if last, _ := s.Last(); !last.Ended.IsZero() {
 			t.Errorf("recorded as ended: %+v", last)
+		}
+	})
+}
+
+// TestShutdownTellsNothingToWorkersThatHaveStopped: a pod that only the runtime knows was then not told to stop, so
+// it must not be said that it has (section 16).
+func TestShutdownTellsNothingToWorkersThatHaveStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		workers := podworkers.New(nil, podworkers.Options{})
+		if err := workers.Stop(t.Context(), podworkers.Detach); err != nil {
+			t.Fatal(err)
+		}
+		s, _ := newShutdown(t)
+		s.Stopper, s.ErrStopped = workers, errors.New("the engine has ended")
+		s.Runtime = &runtimeList{pods: []*runtime.Pod{listed("leftover")}}
+		report, err := s.Run(t.Context(), shutdown.Plan{})
+		if !errors.Is(err, s.ErrStopped) || len(report.Pods) != 1 || report.Pods[0].Stopped || report.Pods[0].Released {
+			t.Errorf("%+v, %v", report, err)
+		}
+		if last, _ := s.Last(); !last.Ended.IsZero() {
+			t.Errorf("recorded as ended: %+v", last)
+		}
+	})
+}
+
+// TestShutdownOfAPodThatEndedMeanwhile: workers that know its end take no update, and it has stopped.
+func TestShutdownOfAPodThatEndedMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, workers := newShutdown(t)
+		workers.rejects, workers.terminated = true, true
+		s.Runtime = &runtimeList{pods: []*runtime.Pod{listed("leftover")}}
+		report, err := s.Run(t.Context(), shutdown.Plan{})
+		if err != nil || len(report.Pods) != 1 || !report.Pods[0].Stopped || !report.Pods[0].Released {
+			t.Errorf("%+v, %v", report, err)
 		}
 	})
 }
