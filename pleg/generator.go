@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/complaint"
+	"github.com/podwright/podwright/internal/podorder"
 	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/cri"
@@ -265,9 +266,10 @@ func (g *Generator) readNow(ctx context.Context, uid types.UID, call *reader) (*
 }
 
 // ListRunning lists the runtime and returns the pods with a ready sandbox or a running container,
-// sorted by UID, and those that ran and that the list lacks, until they are believed gone. The list begins after the call. It is for housekeeping, which must not act on an
-// old list. During [Generator.Run] the list also counts as a relist, and the next one is due a
-// period later (B15); without Run it leaves the cache alone.
+// sorted by UID, with all that ran and that the list lacks, until it is believed gone. The list
+// begins after the call. It is for housekeeping, which must not act on an old list. During
+// [Generator.Run] the list also counts as a relist, and the next one is due a period later (B15);
+// without Run it leaves the cache alone.
 func (g *Generator) ListRunning(ctx context.Context) ([]*runtime.Pod, error) {
 	g.mu.Lock()
 	running := g.running
@@ -285,45 +287,57 @@ func (g *Generator) ListRunning(ctx context.Context) ([]*runtime.Pod, error) {
 	return g.runningIn(g.view.Pods(listing)), nil
 }
 
-// runningIn returns those of the listed pods that run, and with them those of which something runs according to the cache
-// that the list lacks: it may be partial (R7).
+// runningIn returns those of the listed pods that run, and with them, whole pods or parts of them, what runs according to the
+// cache and the list lacks: it may be partial (R7).
 func (g *Generator) runningIn(pods []*runtime.Pod) []*runtime.Pod {
 	listed := make(map[types.UID]*runtime.Pod, len(pods))
 	for _, p := range pods {
 		listed[p.UID] = p
 	}
-	pods = slices.DeleteFunc(pods, func(p *runtime.Pod) bool { return !p.Running() })
 	g.mu.Lock()
 	defer g.unlock()
 	for _, r := range g.records {
-		pod := listed[r.uid]
-		if r.dropped || pod != nil && pod.Running() {
+		if r.dropped {
 			continue
 		}
+		pod := listed[r.uid]
 		if pod == nil {
 			pod = &runtime.Pod{UID: r.uid, Name: r.name, Namespace: r.namespace}
 		}
-		if r.addRunning(pod) {
-			pods = append(pods, pod)
+		if status, _ := g.cache.get(r.uid); r.addRunning(pod, status) {
+			podorder.Pod(pod)
+			if listed[r.uid] == nil {
+				pods = append(pods, pod)
+			}
 		}
 	}
+	pods = slices.DeleteFunc(pods, func(p *runtime.Pod) bool { return !p.Running() })
 	slices.SortFunc(pods, func(a, b *runtime.Pod) int { return cmp.Compare(a.UID, b.UID) })
 	return pods
 }
 
-// addRunning adds to a listed pod what it lacks, runs as far as is known, and was not removed. It reports whether there is
-// any.
-func (r *record) addRunning(pod *runtime.Pod) bool {
-	added := false
-	for _, o := range r.objects {
-		if o.state != running || has(pod, o.id) || slices.Contains(r.gone, o.id) {
-			continue
+// addRunning adds to a listed pod what it lacks, runs according to its status, and was not removed. What it adds is
+// complete, because an orphan is stopped as the annotations of its containers say. It reports whether there is any.
+func (r *record) addRunning(pod *runtime.Pod, status *runtime.PodStatus) (added bool) {
+	if status == nil {
+		return false
+	}
+	lacks := func(id string, state runtime.State) bool {
+		return state == runtime.Running && !has(pod, id) && !slices.Contains(r.gone, id)
+	}
+	for _, s := range status.Sandboxes {
+		if lacks(s.ID, s.State) {
+			added = true
+			pod.Sandboxes = append(pod.Sandboxes, &runtime.Sandbox{ID: s.ID, State: s.State, Attempt: s.Attempt, CreatedAt: s.CreatedAt})
 		}
-		added = true
-		if o.sandbox {
-			pod.Sandboxes = append(pod.Sandboxes, &runtime.Sandbox{ID: o.id, State: runtime.Running})
-		} else {
-			pod.Containers = append(pod.Containers, &runtime.Container{ID: runtime.ContainerID{ID: o.id}, State: runtime.Running})
+	}
+	for _, c := range status.Containers {
+		if lacks(c.ID.ID, c.State) {
+			added = true
+			pod.Containers = append(pod.Containers, &runtime.Container{
+				ID: c.ID, Name: c.Name, SandboxID: c.SandboxID, State: c.State,
+				Attempt: uint32(c.RestartCount), CreatedAt: c.CreatedAt, Annotations: c.Annotations,
+			})
 		}
 	}
 	return added

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -358,6 +360,40 @@ func TestListRunningHasWhatAPartialListLacks(t *testing.T) {
 				b.hiding(func(string) bool { return false })
 				if got := running(); len(got) > 0 {
 					b.t.Errorf("ended: %v", got)
+				}
+			})
+		})
+	}
+}
+
+// HK5, R7: what ListRunning adds to a partial list is as complete, and in the same order, as what a list shows. Orphans are
+// stopped by it: the hook, the grace and the turn of a container are in its annotations.
+func TestListRunningHasAllOfWhatAPartialListLacks(t *testing.T) {
+	lists := maps.Clone(partialLists)
+	lists["everything"] = func(string) bool { return true }
+	for name, hidden := range lists {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, Options{}, func(b *bench) {
+				b.pod("p", "b", "c", "d")
+				b.sandbox("p", 1, sReady, "10.0.0.2")
+				for i, id := range []string{"p/c", "p/d", "p/b"} {
+					c := b.containers[id]
+					c.CreatedAt, c.Metadata.Attempt = int64(i+1), uint32(i)
+					c.Annotations = map[string]string{"hook": id, runtime.AnnotationRestartCount: fmt.Sprint(i)}
+				}
+			}, func(b *bench) {
+				list := func() *runtime.Pod {
+					pods, err := b.ListRunning(b.t.Context())
+					if err != nil || len(pods) != 1 {
+						b.t.Fatal(pods, err)
+					}
+					pods[0].Stamp = 0 // that of the list
+					return pods[0]
+				}
+				want := list()
+				b.hiding(hidden)
+				if diff := cmp.Diff(want, list()); diff != "" {
+					b.t.Errorf("-full list +partial list:\n%s", diff)
 				}
 			})
 		})

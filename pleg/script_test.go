@@ -208,7 +208,7 @@ func (s *script) ListContainers(ctx context.Context, f *runtimeapi.ContainerFilt
 		if uid == "" || string(s.owner[id]) == uid {
 			list = append(list, &runtimeapi.Container{
 				Id: id, State: c.State, CreatedAt: c.CreatedAt, Labels: c.Labels, Metadata: c.Metadata,
-				Image: c.Image, PodSandboxId: string(s.owner[id]) + "/s0",
+				Image: c.Image, PodSandboxId: string(s.owner[id]) + "/s0", Annotations: c.Annotations,
 			})
 		}
 	}

@@ -3,6 +3,7 @@ package podworkers
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -202,28 +203,42 @@ func (w *Workers) look(e *machine.Effect) (seen machine.Observation) {
 // looks is what was logged about the looks at the runtime that failed, by pod.
 type looks struct {
 	mu     sync.Mutex
-	failed map[types.UID]*complaint.Complaint
+	failed map[types.UID]failedLook
 }
 
-// maxLooks bounds the pods remembered: one that is gone never looks again.
-const maxLooks = 1000
+// failedLook is the latest look of a pod, which failed at that time.
+type failedLook struct {
+	said complaint.Complaint
+	at   time.Time
+}
 
+// A failed look is repeated within 1.5 s, so a pod of which nothing is heard for looksEnd is gone or looks no more. Such
+// pods are forgotten once as many as maxLooks are remembered.
+const (
+	maxLooks = 1000
+	looksEnd = time.Minute
+)
+
+// note logs the outcome of a look, if it is news. It does so on a copy and without the lock: two lives of a UID may look
+// at once, and a logger may block. Of two looks at once, the one that ends last is remembered.
 func (l *looks) note(log logr.Logger, uid types.UID, now time.Time, err error) {
 	l.mu.Lock()
-	c := l.failed[uid]
-	if c == nil {
-		c = &complaint.Complaint{}
-	}
-	if l.failed == nil || len(l.failed) >= maxLooks {
-		l.failed = map[types.UID]*complaint.Complaint{}
-	}
-	if err != nil {
-		l.failed[uid] = c
-	} else {
-		delete(l.failed, uid)
-	}
+	said := l.failed[uid].said
 	l.mu.Unlock()
-	c.Note(log, now, err, "Look whether the pod or its name runs failed", "Look whether the pod or its name runs works again")
+	said.Note(log, now, err, "Look whether the pod or its name runs failed", "Look whether the pod or its name runs works again")
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err == nil {
+		delete(l.failed, uid)
+		return
+	}
+	if l.failed == nil {
+		l.failed = map[types.UID]failedLook{}
+	}
+	if _, known := l.failed[uid]; !known && len(l.failed) >= maxLooks {
+		maps.DeleteFunc(l.failed, func(_ types.UID, f failedLook) bool { return now.Sub(f.at).Abs() > looksEnd })
+	}
+	l.failed[uid] = failedLook{said, now}
 }
 
 // other adds what is remembered about a pod that runs under the name of another one, if it

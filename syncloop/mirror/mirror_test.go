@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"go.uber.org/goleak"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -319,6 +320,47 @@ func TestOrphanThatIsWantedAgainStays(t *testing.T) {
 		pass(time.Hour)
 		if len(h.deleted) > 0 || len(h.created) != 1 {
 			t.Errorf("deleted %v, created %v", h.deleted, h.created)
+		}
+	})
+}
+
+// TestBlockedLoggerHoldsUpNoCaller: MC4, MC7. Want, Forget and Orphaned return at once, also while a logger blocks that
+// is told of a failure of the API.
+func TestBlockedLoggerHoldsUpNoCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var lines atomic.Int64
+		release := make(chan struct{})
+		api := &FakeClient{}
+		api.Fail(errors.New("no route"))
+		r, err := New(Options{Client: api, Node: func() *v1.Node { return newNode() }, Logger: funcr.New(func(string, string) {
+			lines.Add(1)
+			<-release
+		}, funcr.Options{})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- r.Run(ctx) }()
+		r.Want(static("a", "ha"), nil)
+		synctest.Wait()
+		if lines.Load() != 1 {
+			t.Errorf("%d lines, want that of the failure", lines.Load())
+		}
+		if r.mu.TryLock() { // otherwise the calls would hang, and the test with them
+			r.mu.Unlock()
+			api.Fail(nil)
+			r.Want(static("b", "hb"), nil)
+			r.Orphaned(types.NamespacedName{Namespace: "default", Name: "c"})
+			r.Forget("ha")
+		} else {
+			t.Error("the lock is held while the logger blocks")
+		}
+		close(release)
+		(&rig{Reconciler: r, api: api}).has(t, "afterwards", "b hb")
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
 		}
 	})
 }

@@ -221,13 +221,22 @@ func (r *Reconciler) nodeReady() bool {
 	return node != nil && node.UID != "" && node.DeletionTimestamp == nil
 }
 
-// done records the result. A pod that was wanted again meanwhile gets another look.
+// done records the result, and logs an error that the API returned. It does so without the lock: a logger that blocks
+// must not hold up Want, Forget and Orphaned, which return at once.
 func (r *Reconciler) done(uid types.UID, tried *wish, err error) {
+	if delay := r.record(uid, tried, err); delay > 0 {
+		r.options.Logger.Error(err, "Mirror pod", "namespace", tried.static.Namespace, "name", tried.static.Name, "retryAfter", delay)
+	}
+}
+
+// record records the result, and returns the pause after an error of the API, otherwise 0. A pod that was wanted again
+// meanwhile gets another look.
+func (r *Reconciler) record(uid types.UID, tried *wish, err error) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	w := r.wanted[uid]
 	if w == nil {
-		return
+		return 0
 	}
 	r.order = slices.DeleteFunc(r.order, func(u types.UID) bool { return u == uid })
 	now := r.options.Clock.Now()
@@ -237,14 +246,16 @@ func (r *Reconciler) done(uid types.UID, tried *wish, err error) {
 	case err != nil:
 		w.node, w.delay = false, backoff.Next(retryMin, retryMax, w.delay)
 		w.at = now.Add(w.delay)
-		r.options.Logger.Error(err, "Mirror pod", "namespace", w.static.Namespace, "name", w.static.Name, "retryAfter", w.delay)
+		r.order = append(r.order, uid)
+		return w.delay
 	case w.static == tried.static && w.mirror == tried.mirror:
 		delete(r.wanted, uid)
-		return
+		return 0
 	default:
 		w.node, w.at, w.delay = false, time.Time{}, 0
 	}
 	r.order = append(r.order, uid)
+	return 0
 }
 
 // reconcile does what one mirror pod needs. Its errors go to the log: they do not

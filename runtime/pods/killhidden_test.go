@@ -1,0 +1,85 @@
+package pods_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/fake"
+)
+
+// spec/runtime.md 16.4, 16.7, spec/pleg.md R7: an orphan that a list lacks in part or altogether is stopped as one that it
+// shows: with its hook, and the sidecar last.
+func TestOrphanThatListsLackIsKilledInOrder(t *testing.T) {
+	for name, hidden := range map[string][]fake.Method{
+		"nothing":    nil,
+		"containers": {fake.ListContainers},
+		"sandboxes":  {fake.ListPodSandbox},
+		"everything": {fake.ListContainers, fake.ListPodSandbox},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var hooks []string
+				w := newWorld(t, func(fake.Launch) fake.Script {
+					return fake.Script{
+						OnTERM: fake.Exit{After: second},
+						Exec: func(e fake.Exec) fake.ExecResult {
+							hooks = append(hooks, strings.Join(e.Cmd, " "))
+							return fake.ExecResult{}
+						},
+					}
+				})
+				pod := newPod(func(p *v1.Pod) {
+					p.Spec.InitContainers = []v1.Container{sidecar("side")}
+					p.Spec.Containers[0].Lifecycle = preStop(v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{"good", "bye"}}})
+				})
+				w.syncAll(pod)
+				pass(2 * second)
+				w.syncAll(pod)
+				orphan := w.hiddenOrphan(hidden)
+				if err := w.m.KillRuntimePod(t.Context(), orphan, ptr.To[int64](25)); err != nil {
+					t.Error(err)
+				}
+				if got := w.stops(); !slices.Equal(got, []string{"app 25", "side 24"}) {
+					t.Errorf("stops %v", got)
+				}
+				if !slices.Equal(hooks, []string{"good bye"}) {
+					t.Errorf("hooks %v", hooks)
+				}
+			})
+		})
+	}
+}
+
+// hiddenOrphan returns the only running pod as PLEG knows it while these lists are empty.
+func (w *world) hiddenOrphan(hidden []fake.Method) *runtime.Pod {
+	w.t.Helper()
+	g, err := pleg.New(w.fake, pleg.Options{OwnerID: w.opts.OwnerID})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(w.t.Context())
+	ended := make(chan error)
+	go func() { ended <- g.Run(ctx) }()
+	synctest.Wait()
+	for _, m := range hidden {
+		none := fake.Effect{Keep: func(string) bool { return false }}
+		defer w.fake.Inject(fake.Fault{Match: fake.Match{Method: m}, Effect: none})()
+	}
+	running, err := g.ListRunning(ctx)
+	if err != nil || len(running) != 1 {
+		w.t.Fatal(running, err)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		w.t.Error(err)
+	}
+	return running[0]
+}
