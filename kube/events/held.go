@@ -19,8 +19,9 @@ const (
 	several = 3
 )
 
-// held are the namespaces with events that the server failed to store, for example because an admission
-// webhook is down. They have pauses, and come after the other namespaces. Only Run uses it.
+// held are the namespaces with events that the server did not store, for example because an admission
+// webhook is down or the namespace has too many events. They have pauses, and come after the other namespaces. Only
+// Run uses it.
 type held map[string]*hold
 
 // hold is one such namespace.
@@ -29,13 +30,14 @@ type hold struct {
 	failures int
 	// until is when its pause is over.
 	until time.Time
-	// alone means that no event of another namespace was stored since this one's last event failed for the first time.
+	// alone means that no event of another namespace was stored since this one's last event failed for the first time,
+	// or since the server was away for it.
 	alone bool
 }
 
-// hold puts back or drops an event that the server failed to store, and lets its namespace wait. It returns
+// hold puts back or drops an event that the server did not store, and lets its namespace wait. It returns
 // the pause that all namespaces make.
-func (r *Recorder) hold(e *outgoing, err error) (pause time.Duration) {
+func (r *Recorder) hold(e *outgoing, err error, why judgment) (pause time.Duration) {
 	namespace, now := e.event.Namespace, r.options.Clock.Now()
 	h := r.held[namespace]
 	if h == nil {
@@ -44,18 +46,30 @@ func (r *Recorder) hold(e *outgoing, err error) (pause time.Duration) {
 	}
 	h.failures++
 	h.until = now.Add(spread.Out(pauseAfter(err, h.failures), r.options.Node+namespace, now))
-	if e.tries++; e.tries == 1 {
+	if why == away { // this says nothing about the event, which is not dropped for it
+		r.away++
+		e.since, h.alone = now, true
+	} else if e.tries++; e.tries == 1 {
 		e.since, h.alone = now, true
 	}
-	if !h.alone && e.tries >= maxTries || now.Sub(e.since) >= maxHeld {
+	if why == failed && (!h.alone && e.tries >= maxTries || now.Sub(e.since) >= maxHeld) {
 		r.queue.drop()
 	} else {
 		r.queue.putBack(e)
 	}
 	if alone := r.held.alone(); alone >= several {
-		pause = spread.Out(pauseAfter(err, alone-several+1), r.options.Node, now)
+		pause = spread.Out(pauseAfter(err, max(alone, r.away)-several+1), r.options.Node, now)
 	}
 	return pause
+}
+
+// release ends all pauses: what waits is sent now or not at all.
+func (h held) release(now time.Time) {
+	for _, n := range h {
+		if n.until.After(now) {
+			n.until = now
+		}
+	}
 }
 
 // stored notes that the server stored an event of a namespace, so it fails because of the others.

@@ -1,6 +1,7 @@
 package events
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"time"
@@ -14,7 +15,9 @@ type outgoing struct {
 	event *v1.Event
 	// result is what is sent, nil until the event was compared with those before it.
 	result *record.EventCorrelateResult
-	// tries counts the failures to store it, the first of them at since.
+	// number tells its place among all events.
+	number int64
+	// tries counts the failures to store it. since is when the first of them was, or the last time that the server was away.
 	tries int
 	since time.Time
 }
@@ -26,7 +29,8 @@ type queue struct {
 	more chan struct{}
 
 	mu      sync.Mutex
-	waiting []*outgoing
+	waiting []*outgoing // by number
+	last    int64
 	dropped int
 }
 
@@ -36,12 +40,8 @@ func newQueue(limit int) *queue {
 
 func (q *queue) push(event *v1.Event) {
 	q.mu.Lock()
-	if len(q.waiting) >= q.limit {
-		q.waiting[0] = nil
-		q.waiting = q.waiting[1:]
-		q.dropped++
-	}
-	q.waiting = append(q.waiting, &outgoing{event: event})
+	q.last++
+	q.insert(&outgoing{event: event, number: q.last})
 	q.mu.Unlock()
 	select {
 	case q.more <- struct{}{}:
@@ -49,16 +49,27 @@ func (q *queue) push(event *v1.Event) {
 	}
 }
 
-// putBack returns a popped event, which is older than those of its namespace that wait. If the queue
-// is full by now, it makes room.
+// putBack returns a popped event to its place: before those of its namespace that wait, but an older event of
+// another one makes room first.
 func (q *queue) putBack(e *outgoing) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.waiting) >= q.limit {
-		q.dropped++
+	q.insert(e)
+}
+
+// insert adds an event. If the queue is full, the oldest makes room. q.mu must be held.
+func (q *queue) insert(e *outgoing) {
+	at, _ := slices.BinarySearchFunc(q.waiting, e.number, func(w *outgoing, number int64) int { return cmp.Compare(w.number, number) })
+	if len(q.waiting) < q.limit {
+		q.waiting = slices.Insert(q.waiting, at, e)
 		return
 	}
-	q.waiting = slices.Insert(q.waiting, 0, e)
+	q.dropped++
+	if at == 0 { // it is the oldest itself
+		return
+	}
+	copy(q.waiting, q.waiting[1:at])
+	q.waiting[at-1] = e
 }
 
 // drop counts an event that was popped and is not sent.

@@ -36,6 +36,8 @@ type Recorder struct {
 	correlator *record.EventCorrelator
 	queue      *queue
 	held       held
+	// away counts the calls since an answer about an event that found the server away. Only Run uses it.
+	away int
 
 	mu sync.Mutex
 	// last is the time in the name of the latest event.

@@ -14,7 +14,6 @@ import (
 	"github.com/podwright/podwright/internal/backoff"
 	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/kube/internal/answers"
-	"github.com/podwright/podwright/kube/internal/spread"
 )
 
 const (
@@ -29,21 +28,19 @@ const (
 // Run sends events until ctx ends, then the queued ones for at most Options.FlushTimeout, and
 // returns nil. Call it once.
 func (r *Recorder) Run(ctx context.Context) error {
-	unsent := r.sendAll(ctx, true)
+	r.sendAll(ctx, true)
 	if r.options.FlushTimeout < 0 {
 		return nil
 	}
 	flush, cancel := timing.WithTimeout(context.WithoutCancel(ctx), r.options.Clock, r.options.FlushTimeout)
 	defer cancel()
-	if unsent == nil || r.send(flush, unsent) {
-		r.sendAll(flush, false)
-	}
+	r.held.release(r.options.Clock.Now())
+	r.sendAll(flush, false)
 	return nil
 }
 
-// sendAll sends queued events and, if wait is set, new ones as they come, until ctx ends. It
-// returns an event that it could not send before that.
-func (r *Recorder) sendAll(ctx context.Context, wait bool) (unsent *outgoing) {
+// sendAll sends queued events and, if wait is set, new ones as they come, until ctx ends.
+func (r *Recorder) sendAll(ctx context.Context, wait bool) {
 	for ctx.Err() == nil {
 		now := r.options.Clock.Now()
 		e, dropped, more := r.next(now)
@@ -52,14 +49,11 @@ func (r *Recorder) sendAll(ctx context.Context, wait bool) (unsent *outgoing) {
 		}
 		switch {
 		case e != nil:
-			if !r.send(ctx, e) {
-				return e
-			}
+			r.send(ctx, e)
 		case !more && !r.await(ctx, now, wait):
-			return nil
+			return
 		}
 	}
-	return nil
 }
 
 // next returns what is sent now, nil for nothing. more means that there may be something else: the event whose
@@ -113,37 +107,33 @@ func (r *Recorder) correlate(event *v1.Event) *record.EventCorrelateResult {
 	return result
 }
 
-// send writes one event, however long the server is away. If the server fails, maybe because of the event, it
-// goes back to the queue. send returns false if ctx ends first.
-func (r *Recorder) send(ctx context.Context, e *outgoing) bool {
+// send writes one event. If it is not stored, maybe because of its namespace or itself, it goes back to the queue, and
+// others go first.
+func (r *Recorder) send(ctx context.Context, e *outgoing) {
 	event := e.result.Event
+	written, err := r.write(ctx, e.result)
+	if err == nil {
+		r.correlator.UpdateState(written)
+		r.held.stored(event.Namespace)
+		r.away = 0
+		return
+	}
 	log := r.options.Logger.WithValues("object", objectOf(event), "reason", event.Reason)
-	for failures := 1; ; failures++ {
-		written, err := r.write(ctx, e.result)
-		if err == nil {
-			r.correlator.UpdateState(written)
-			r.held.stored(event.Namespace)
-			return true
-		}
-		switch {
-		case ctx.Err() != nil:
-			return false
-		case judge(err) == refused:
-			log.V(1).Info("Event refused", "error", err.Error())
-			delete(r.held, event.Namespace)
-			return true
-		case failures == 1 && e.tries == 0:
-			log.Error(err, "Event not sent, will be retried")
-		}
-		if judge(err) == failed {
-			if pause := r.hold(e, err); pause > 0 {
-				_ = timing.Sleep(ctx, r.options.Clock, pause) // the event is in the queue, whatever ends first
-			}
-			return true
-		}
-		if timing.Sleep(ctx, r.options.Clock, spread.Out(pauseAfter(err, failures), r.options.Node, r.options.Clock.Now())) != nil {
-			return false
-		}
+	why := judge(err)
+	switch {
+	case ctx.Err() != nil: // the call was cut off
+		r.queue.putBack(e)
+		return
+	case why == refused:
+		log.V(1).Info("Event refused", "error", err.Error())
+		delete(r.held, event.Namespace)
+		r.away = 0
+		return
+	case why == failed && e.tries == 0, why == away && r.away == 0: // once in an outage, not once per event
+		log.Error(err, "Event not sent, will be retried")
+	}
+	if pause := r.hold(e, err, why); pause > 0 {
+		_ = timing.Sleep(ctx, r.options.Clock, pause) // the event is in the queue, whatever ends first
 	}
 }
 
@@ -175,7 +165,8 @@ func pauseAfter(err error, failures int) time.Duration {
 type judgment int
 
 const (
-	// away: nothing; the server is away or busy, or does not know the node, whose credentials are renewed.
+	// away: nothing; the server is away or busy, or does not know the node, whose credentials are renewed. It may be so for
+	// one namespace only: its limit of events is reached, or its webhook hangs until a load balancer cuts the connection.
 	away judgment = iota
 	// failed: the server could not store it, which may pass, and may concern only this event or its namespace.
 	failed

@@ -59,7 +59,7 @@ func final(err error) bool {
 // ofNode reports whether an error may come from a Node that was changed, deleted or recreated. A
 // patch with the UID of another Node fails as a conflict, or as invalid.
 func ofNode(err error) bool {
-	return answers.NotFound(err) || apierrors.IsConflict(err) || apierrors.IsInvalid(err)
+	return answers.NotFound(err) || answers.Conflict(err) || answers.Invalid(err)
 }
 
 func (r *Registrar) publishOnce(ctx context.Context, s nodehooks.Status) error {

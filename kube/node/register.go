@@ -27,7 +27,7 @@ func (r *Registrar) register(ctx context.Context) error {
 		node, err = r.options.Client.CoreV1().Nodes().Create(ctx, want, metav1.CreateOptions{})
 		return err
 	})
-	if apierrors.IsAlreadyExists(err) {
+	if answers.AlreadyExists(err) {
 		node, err = r.adopt(ctx, want)
 	}
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright/internal/dirlock"
 	"github.com/podwright/podwright/runtime/cri"
 )
 
@@ -96,6 +97,11 @@ func (c *checkpoints) write(ctx context.Context, id, file string, timeout int64)
 		return err
 	}
 	defer c.clear()
+	lock, err := dirlock.Acquire(folder, "") // keeps clear away, also that of another process
+	if err != nil {
+		return err
+	}
+	defer lock.Release()
 	draft := filepath.Join(folder, filepath.Base(file))
 	err = c.runtime.CheckpointContainer(ctx, &runtimeapi.CheckpointContainerRequest{ContainerId: id, Location: draft, Timeout: timeout})
 	if err == nil {
@@ -108,15 +114,20 @@ func (c *checkpoints) write(ctx context.Context, id, file string, timeout int64)
 }
 
 // clear removes unfinished files, also those of an agent that was killed, or that could not be removed before: they
-// contain the memory of processes. The caller has the turn. A failure to remove one fails no checkpoint.
+// contain the memory of processes. A folder that is locked is in use, maybe by the agent beside which this one was started by
+// mistake. A failure to remove one fails no checkpoint.
 func (c *checkpoints) clear() {
 	entries, err := os.ReadDir(c.dir)
 	if errors.Is(err, os.ErrNotExist) {
 		return
 	}
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), unfinished) {
-			err = errors.Join(err, os.RemoveAll(filepath.Join(c.dir, e.Name())))
+		folder := filepath.Join(c.dir, e.Name())
+		if !strings.HasPrefix(e.Name(), unfinished) {
+			continue
+		}
+		if _, held := dirlock.Holder(folder); !held {
+			err = errors.Join(err, os.RemoveAll(folder))
 		}
 	}
 	if err != nil {

@@ -217,6 +217,35 @@ func TestCheckpointLeftUnfinished(t *testing.T) {
 	want("after a checkpoint", 1)
 }
 
+// KH10: a second agent that is started by mistake on the same folder leaves the checkpoint that the first one makes alone.
+func TestSecondServerLeavesTheRunningCheckpoint(t *testing.T) {
+	dir := t.TempDir()
+	began, proceed := make(chan struct{}), make(chan struct{})
+	rt := &checkpointer{make: func(ctx context.Context, q *runtimeapi.CheckpointContainerRequest) error {
+		err := archive(ctx, q)
+		close(began)
+		<-proceed
+		return err
+	}}
+	r := newRig(t, rt, func(o *Options) { o.CheckpointDir = dir })
+	answered := make(chan string, 1)
+	go func() {
+		code, body := r.do(r.client(), http.MethodPost, "/checkpoint/default/web/app", "good")
+		answered <- fmt.Sprint(code, " ", body)
+	}()
+	<-began
+	if _, err := New(r.server.options); err != nil {
+		t.Error(err)
+	}
+	close(proceed)
+	if got := <-answered; !strings.HasPrefix(got, "200 ") {
+		t.Error(got)
+	}
+	if left, err := os.ReadDir(dir); len(left) != 1 || err != nil {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
 // KH10: a name that is too long for a file is said to be so.
 func TestCheckpointOfALongName(t *testing.T) {
 	r := newRig(t, &checkpointer{make: archive}, func(o *Options) { o.CheckpointDir = t.TempDir() })

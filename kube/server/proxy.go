@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"os"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/proxy"
@@ -52,6 +54,18 @@ func loopback(text string) (*url.URL, error) {
 			u.Scheme+"://"+u.Host)}
 	}
 	return u, nil
+}
+
+// dialer makes connections to stream servers. It checks the address that it connects to: localhost has the meaning that
+// the resolver gives it.
+func dialer() *net.Dialer {
+	return &net.Dialer{Timeout: answerTimeout, Control: func(_, address string, _ syscall.RawConn) error {
+		at, err := netip.ParseAddrPort(address)
+		if err == nil && !at.Addr().Unmap().IsLoopback() {
+			err = errors.New("the stream server of the container runtime is not on this machine")
+		}
+		return err
+	}}
 }
 
 // proxy passes the connection through to the runtime, without the client's credentials.
@@ -101,7 +115,7 @@ func (s *streams) dialRuntime(ctx context.Context, network, address string) (net
 }
 
 // dialTLS is dialRuntime with TLS. The certificate of a stream server, usually one that it made itself, is not verified: it is
-// on a loopback address (see [loopback]), which no other machine can answer at.
+// on a loopback address (see [dialer]), which no other machine can answer at.
 func (s *streams) dialTLS(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := s.dial(ctx, network, address)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -267,6 +268,48 @@ func TestSizesOverSPDYWait(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// KH5: a value that takes the place of a size is read to its end, but not kept: no size arrives after one that is too long.
+func TestSizeThatIsTooLong(t *testing.T) {
+	for name, c := range map[string]struct {
+		between string
+		last    uint16
+	}{
+		"another value":      {strings.Repeat("[1]", maxSize), 2},
+		"a long value":       {`"` + strings.Repeat("a", 16*maxSize) + `"`, 1},
+		"long space":         {strings.Repeat(" ", 16*maxSize), 1},
+		"a value of a piece": {`"` + strings.Repeat("a", maxSize/4) + `"`, 2},
+	} {
+		from := strings.NewReader(`{"Width":1}` + c.between + `{"Width":2}`)
+		sizes := make(chan cri.TerminalSize, 1)
+		readSizes(from, sizes)
+		if last := <-sizes; last.Width != c.last || from.Len() != 0 {
+			t.Errorf("%s: the last size is %+v, %d bytes are unread", name, last, from.Len())
+		}
+	}
+}
+
+// KH4: what localhost is, the address shows to which the resolver leads: no connection is made to another machine.
+func TestStreamServerIsWhereItConnects(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	r := newRig(t, &direct{})
+	dial := r.server.streams.dial
+	conn, err := dial(t.Context(), "tcp", l.Addr().String())
+	if err != nil {
+		t.Error(err)
+	} else {
+		_ = conn.Close()
+	}
+	for _, address := range []string{"192.0.2.1:1", "[2001:db8::1]:1", "[::ffff:192.0.2.1]:1"} {
+		if _, err := dial(t.Context(), "tcp", address); err == nil || !strings.Contains(err.Error(), "not on this machine") {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
 }
 
 // unruly is a runtime whose methods for streams do not return.

@@ -89,17 +89,22 @@ func (s *streams) webSocket(w http.ResponseWriter, r *http.Request, j job) {
 	besides.Wait()
 }
 
+// maxSize bounds the bytes that are read for a terminal size: the decoder keeps them in memory until it is complete.
+const maxSize = 4 << 10
+
 // readSizes reads terminal sizes, each a JSON object, until the connection ends. It never stops reading before, since
 // what follows on the connection is the client's input.
 func readSizes(from io.Reader, to chan cri.TerminalSize) {
 	defer close(to)
-	for decoder := json.NewDecoder(from); ; {
+	limited := &io.LimitedReader{R: from}
+	for decoder := json.NewDecoder(limited); ; {
+		limited.N = maxSize
 		var size cri.TerminalSize
 		err := decoder.Decode(&size)
 		switch _, odd := errors.AsType[*json.UnmarshalTypeError](err); {
 		case err == nil:
 			replace(to, size)
-		case !odd: // the end, or no JSON, in which the next size cannot be found
+		case !odd: // the end, a value that is too long, or no JSON, in which the next size cannot be found
 			_, _ = io.Copy(io.Discard, from)
 			return
 		}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -41,7 +40,7 @@ func NewMirrors(client kubernetes.Interface) (*Mirrors, error) {
 // Create implements [mirror.Client].
 func (m *Mirrors) Create(ctx context.Context, pod *v1.Pod) error {
 	_, err := m.pods.Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
-	if apierrors.IsAlreadyExists(err) {
+	if answers.AlreadyExists(err) {
 		return fmt.Errorf("%w: %w", mirror.ErrExists, err)
 	}
 	return err
@@ -79,7 +78,7 @@ func (m *Mirrors) Delete(ctx context.Context, namespace, name string, uid types.
 	switch {
 	case answers.NotFound(err):
 		return fmt.Errorf("%w: %w", mirror.ErrNotFound, err)
-	case apierrors.IsConflict(err):
+	case answers.Conflict(err):
 		return fmt.Errorf("%w: %w", mirror.ErrPrecondition, err)
 	}
 	return err

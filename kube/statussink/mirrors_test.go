@@ -47,6 +47,20 @@ func TestPageIsNoMissingMirrorPod(t *testing.T) {
 	}
 }
 
+// TestPageDecidesNothingAboutAMirrorPod: KT9. A 409 page of something in front of the API server says neither that there is a
+// mirror pod of that name nor that it is another one.
+func TestPageDecidesNothingAboutAMirrorPod(t *testing.T) {
+	s := newServer()
+	m := newMirrors(t, s)
+	s.setFault(func(*http.Request) *http.Response { return page(http.StatusConflict) })
+	if err := m.Create(t.Context(), mirrorPod("", "web")); err == nil || errors.Is(err, mirror.ErrExists) {
+		t.Errorf("created: %v", err)
+	}
+	if err := m.Delete(t.Context(), "shop", "web", "u1"); err == nil || errors.Is(err, mirror.ErrPrecondition) {
+		t.Errorf("deleted: %v", err)
+	}
+}
+
 // TestMirrorClient: KT9, MC1, MC2. What the server answers becomes the errors that the
 // engine tells apart.
 func TestMirrorClient(t *testing.T) {

@@ -93,7 +93,7 @@ func (s *Sink) Store(ctx context.Context, u status.Update) (status.StoreResult, 
 	if result, over := lifeOf(pod, u.UID); over {
 		return result, nil
 	}
-	if apierrors.IsConflict(err) {
+	if answers.Conflict(err) {
 		return status.Conflict, nil
 	}
 	return 0, err
@@ -108,7 +108,7 @@ func mayHaveActed(err error) bool {
 // ofLife reports whether an error may mean that the name belongs to another life: another UID is
 // invalid in a patch and a conflict in a deletion, and a pod of another node is forbidden.
 func ofLife(err error) bool {
-	return apierrors.IsInvalid(err) || apierrors.IsConflict(err) || apierrors.IsForbidden(err)
+	return answers.Invalid(err) || answers.Conflict(err) || apierrors.IsForbidden(err) && !answers.Page(err)
 }
 
 // lifeOf says what a pod read by name means for uid: its life is over if there is another life, or no pod.

@@ -228,6 +228,34 @@ func TestPageIsNoWordAboutThePod(t *testing.T) {
 	}
 }
 
+// TestPageIsNoConflict: KT2, KT4. A page decides nothing even if the pod can be read: its status is no conflict, and it stays to be
+// deleted. The pod is not read because of it.
+func TestPageIsNoConflict(t *testing.T) {
+	for _, code := range []int{http.StatusConflict, http.StatusUnprocessableEntity, http.StatusForbidden} {
+		s := newServer()
+		pod := s.put(aPod("u1", "web"))
+		sink := newSink(t, s)
+		reads := 0
+		s.setFault(func(r *http.Request) *http.Response {
+			if r.Method == http.MethodGet {
+				reads++
+				return nil
+			}
+			return page(code)
+		})
+		u := status.Update{PodRef: ref(pod), Base: &v1.PodStatus{Phase: v1.PodRunning}, Status: &v1.PodStatus{Phase: v1.PodSucceeded}}
+		if got, err := sink.Store(t.Context(), u); err == nil {
+			t.Errorf("%d: the status is %v", code, got)
+		}
+		if err := sink.DeletePod(t.Context(), ref(pod)); err == nil {
+			t.Errorf("%d: it counts as deleted", code)
+		}
+		if reads != 0 {
+			t.Errorf("%d: %d reads", code, reads)
+		}
+	}
+}
+
 // TestWatchCopySavesTheRead: KT5. One call per status as long as the watch shows what was
 // written last; a watch that lags is bridged by the server's own answers.
 func TestWatchCopySavesTheRead(t *testing.T) {

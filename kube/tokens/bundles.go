@@ -146,10 +146,14 @@ func (b *Bundles) request(ctx context.Context, s selection) ([]string, error) {
 		return nil, nil
 	}
 	texts, err := b.stable(ctx, s)
-	if unserved(err) {
-		texts, err = b.beta(ctx, s)
+	if !unserved(err) {
+		return texts, err
 	}
-	return texts, err
+	texts, betaErr := b.beta(ctx, s)
+	if noVersion(betaErr) {
+		return nil, err
+	}
+	return texts, betaErr
 }
 
 func (b *Bundles) stable(ctx context.Context, s selection) ([]string, error) {
@@ -206,15 +210,22 @@ func (s selection) matches(signer string, of map[string]string) bool {
 	return err == nil && signer == s.signer && selector.Matches(labels.Set(of))
 }
 
+// noVersion reports whether the server does not know a version of the API. It says so with a page of net/http's, where a
+// load balancer without servers has its own. Every API server has v1 of the group, so it does not say so of that.
+func noVersion(err error) bool {
+	cause, ok := apierrors.StatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+	return apierrors.IsNotFound(err) && ok && cause.Message == "404 page not found"
+}
+
 // unserved reports whether the server does not know the resource; an answer that an object does not
 // exist differs in that it names the object.
 func unserved(err error) bool {
 	var status apierrors.APIStatus
-	if !apierrors.IsNotFound(err) || !errors.As(err, &status) {
+	if !answers.NotFound(err) || !errors.As(err, &status) {
 		return false
 	}
 	details := status.Status().Details
-	return details == nil || details.Name == "" || answers.Page(err)
+	return details == nil || details.Name == ""
 }
 
 // anchors joins PEM texts: each certificate once, sorted, with nothing between them.

@@ -136,6 +136,28 @@ func TestBundlesOfOtherServers(t *testing.T) {
 	}
 }
 
+// KK7: a page of something in front of the API server is no absence, whichever version was asked for.
+func TestPageIsNoMissingBundle(t *testing.T) {
+	ofSigner := &v1.ClusterTrustBundleProjection{SignerName: ptr.To("example.com/s"), LabelSelector: &metav1.LabelSelector{}}
+	for name, texts := range map[string]map[string]string{
+		"all":      {"v1": "<html>Not Found</html>", "v1beta1": "<html>Not Found</html>"},
+		"a switch": {"v1": "404 page not found", "v1beta1": "404 page not found"},
+		"the beta": {"v1beta1": "<html>Not Found</html>"},
+	} {
+		for _, p := range []*v1.ClusterTrustBundleProjection{{Name: ptr.To("one")}, ofSigner} {
+			api := fake.NewClientset()
+			unknown("v1", api, true)
+			api.PrependReactor("*", "clustertrustbundles", func(a clienttesting.Action) (bool, k8sruntime.Object, error) {
+				text, ok := texts[a.GetResource().Version]
+				return ok, nil, apierrors.NewGenericServerResponse(404, a.GetVerb(), a.GetResource().GroupResource(), "", text, 0, true)
+			})
+			if _, err := newBundles(t, api).TrustBundle(t.Context(), nil, p); err == nil || cri.IsNotFound(err) {
+				t.Errorf("KK7: %s: err %v", name, err)
+			}
+		}
+	}
+}
+
 // KK7: what was read is read again after a minute, once for all pods; if that fails it stays, however long.
 func TestBundlesOutliveOutages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -218,7 +218,9 @@ func (k *keeper[K, V]) replace(caller context.Context, key K, e *kept[V], q ques
 	k.logger.Info("The API server issued nothing", append([]any{"hasOld", usable, "retryAfter", e.pause, "error", err.Error()}, q.log...)...)
 	if q.void != nil && q.void(err) {
 		e.answer, e.good = answer[V]{}, false
-		k.shelf.remove(key)
+		if k.entries[key] == e { // otherwise what is on the shelf is the next life's
+			k.shelf.remove(key)
+		}
 	}
 	return nil
 }

@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 
@@ -148,6 +150,34 @@ func TestAnswerAfterForgetIsNotKept(t *testing.T) {
 		}
 		if kept := cache.Entries(offline.Token); len(kept) != 0 || len(k.entries) != 0 {
 			t.Errorf("KK10: kept are %v, and %d in memory", kept, len(k.entries))
+		}
+	})
+}
+
+// KK4, KK10: what the API server says about a forgotten life leaves the next life's answer on the disk.
+func TestForgottenLifeRemovesNoAnswerOfTheNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cache, err := offline.Open(offline.Options{Dir: t.TempDir()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := newKeeper(Options{Clock: clock.RealClock{}, Cache: cache}, shelf[string, int]{entry: func(name string) offline.Entry { return offline.Entry{Kind: offline.Token, Name: name} }})
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_, _ = k.get(t.Context(), "u", question[int]{void: gone, ask: func(context.Context) (answer[int], error) {
+				<-time.After(5 * time.Second)
+				return answer[int]{}, apierrors.NewNotFound(schema.GroupResource{}, "x")
+			}})
+		}()
+		<-time.After(time.Second)
+		k.drop(func(string) bool { return true })
+		if got, err := k.get(t.Context(), "u", slow(1)); got != 1 || err != nil {
+			t.Fatal(got, err)
+		}
+		<-ended
+		if kept := cache.Entries(offline.Token); len(kept) != 1 {
+			t.Errorf("on disk: %v", kept)
 		}
 	})
 }

@@ -141,5 +141,5 @@ func lags(pod *v1.Pod, err error, now time.Time) bool {
 // gone reports whether the API server says that the life of the pod, or of its service account, is
 // over: then an older token is void too.
 func gone(err error) bool {
-	return !answers.Page(err) && (apierrors.IsConflict(err) || apierrors.IsNotFound(err))
+	return answers.Conflict(err) || answers.NotFound(err)
 }

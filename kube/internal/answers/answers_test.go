@@ -62,3 +62,24 @@ func TestAbsenceIsSaidByTheAPI(t *testing.T) {
 		}
 	}
 }
+
+// TestRefusalsAreSaidByTheAPI: a 409 or 422 counts if it is an object of the API.
+func TestRefusalsAreSaidByTheAPI(t *testing.T) {
+	pods := schema.GroupResource{Resource: "pods"}
+	page := func(code int, verb string) error {
+		return fmt.Errorf("%s: %w", verb, apierrors.NewGenericServerResponse(code, verb, pods, "web", "<html>", 0, true))
+	}
+	for name, c := range map[string]struct {
+		is   func(error) bool
+		said error
+		page error
+	}{
+		"conflict": {answers.Conflict, apierrors.NewConflict(pods, "web", errors.New("UID")), page(409, "patch")},
+		"exists":   {answers.AlreadyExists, apierrors.NewAlreadyExists(pods, "web"), page(409, "post")},
+		"invalid":  {answers.Invalid, apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "web", nil), page(422, "patch")},
+	} {
+		if !c.is(fmt.Errorf("write: %w", c.said)) || c.is(c.page) || c.is(nil) || c.is(errors.New("no answer")) {
+			t.Errorf("%s: what the API says is %t, a page is %t", name, c.is(c.said), c.is(c.page))
+		}
+	}
+}
