@@ -493,3 +493,22 @@ func TestClockSetBackDelaysNoTermination(t *testing.T) {
 		}
 	})
 }
+
+// TestRefusedPodHoldsNothing: IN4. A pod that was refused before it began is not among those that may still hold something.
+func TestRefusedPodHoldsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stops := stopping(checkpoint.Termination{})
+		refused := func(r *checkpoint.Record) { r.Admission = &checkpoint.Admission{Refused: true} }
+		r := newRig(t, newDisk(
+			newRecord("stopping", admitted, stops), newRecord("never judged", stops), newRecord("refused", refused, stops),
+			newRecord("refused later", refused, stops, begun), newRecord("over", admitted, stops, finished),
+		)).keep()
+		var ending []string
+		for _, pod := range r.journal.Ending() {
+			ending = append(ending, string(pod.UID))
+		}
+		if slices.Sort(ending); !slices.Equal(ending, []string{"never judged", "refused later", "stopping"}) {
+			t.Errorf("%q", ending)
+		}
+	})
+}

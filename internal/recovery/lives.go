@@ -30,11 +30,13 @@ func (j *Journal) Renew(uid types.UID) {
 	j.forget(uid)
 }
 
-// Ending returns the remembered pods that had to stop and have not finished.
+// Ending returns the remembered pods that had to stop and have not finished. One that was refused before it began
+// holds nothing, and has no worker that would finish it.
 func (j *Journal) Ending() []*v1.Pod {
 	var out []*v1.Pod
 	for _, r := range j.keeper.All() {
-		if r.Termination != nil && !r.Finished && !r.Retired {
+		refused := r.Admission != nil && r.Admission.Refused && r.StartedAt.IsZero()
+		if r.Termination != nil && !refused && !r.Finished && !r.Retired {
 			out = append(out, podOf(r))
 		}
 	}
