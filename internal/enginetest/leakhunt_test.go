@@ -254,9 +254,9 @@ func (h *hunt) converges() bool {
 
 // check returns what is missing or left over in the runtime and on the disk.
 func (h *hunt) check() error {
-	wanted := map[string]bool{}
+	wanted, jobs := map[string]bool{}, map[string]bool{}
 	for _, p := range h.desired {
-		wanted[string(p.UID)] = true
+		wanted[string(p.UID)], jobs[string(p.UID)] = true, isJob(p)
 	}
 	sandboxes, err := h.rt.ListPodSandbox(h.t.Context(), nil)
 	if err != nil {
@@ -288,7 +288,7 @@ func (h *hunt) check() error {
 			problem("sandbox %s of %s", s.Id, uid)
 		case s.State == runtimeapi.PodSandboxState_SANDBOX_READY:
 			ready[uid]++
-		case !used[s.Id]:
+		case !used[s.Id] && !jobs[uid]: // the newest sandbox of a pod stays (SB3)
 			problem("dead sandbox %s of %s", s.Id, uid)
 		}
 	}
