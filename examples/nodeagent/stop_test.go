@@ -63,6 +63,8 @@ func TestDrainOfARunOfOnce(t *testing.T) {
 		args := []string{"--manifests", manifests, "--root", t.TempDir(), "--run-once", "--run-once-min-ready", "1h"}
 		if drains {
 			args = append(args, "--drain")
+		} else {
+			drainAtEnd(t, args[:4]...)
 		}
 		a := startAgent(t, args...)
 		a.awaitPhase("web", v1.PodRunning)
