@@ -328,16 +328,13 @@ func (r *record) addRunning(pod *runtime.Pod, status *runtime.PodStatus) (added 
 	for _, s := range status.Sandboxes {
 		if lacks(s.ID, s.State) {
 			added = true
-			pod.Sandboxes = append(pod.Sandboxes, &runtime.Sandbox{ID: s.ID, State: s.State, Attempt: s.Attempt, CreatedAt: s.CreatedAt})
+			pod.Sandboxes = append(pod.Sandboxes, condenseSandbox(s))
 		}
 	}
 	for _, c := range status.Containers {
 		if lacks(c.ID.ID, c.State) {
 			added = true
-			pod.Containers = append(pod.Containers, &runtime.Container{
-				ID: c.ID, Name: c.Name, SandboxID: c.SandboxID, State: c.State,
-				Attempt: uint32(c.RestartCount), CreatedAt: c.CreatedAt, Annotations: c.Annotations,
-			})
+			pod.Containers = append(pod.Containers, condenseContainer(c))
 		}
 	}
 	return added

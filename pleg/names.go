@@ -64,13 +64,21 @@ func nameOf(status *runtime.PodStatus) types.NamespacedName {
 func condense(status *runtime.PodStatus) *runtime.Pod {
 	pod := &runtime.Pod{UID: status.UID, Name: status.Name, Namespace: status.Namespace, Stamp: status.Stamp}
 	for _, s := range status.Sandboxes {
-		pod.Sandboxes = append(pod.Sandboxes, &runtime.Sandbox{ID: s.ID, State: s.State, Attempt: s.Attempt, CreatedAt: s.CreatedAt})
+		pod.Sandboxes = append(pod.Sandboxes, condenseSandbox(s))
 	}
 	for _, c := range status.Containers {
-		pod.Containers = append(pod.Containers, &runtime.Container{
-			ID: c.ID, Name: c.Name, SandboxID: c.SandboxID, State: c.State,
-			Attempt: uint32(max(c.RestartCount, 0)), CreatedAt: c.CreatedAt, Annotations: c.Annotations,
-		})
+		pod.Containers = append(pod.Containers, condenseContainer(c))
 	}
 	return pod
+}
+
+func condenseSandbox(s *runtime.SandboxStatus) *runtime.Sandbox {
+	return &runtime.Sandbox{ID: s.ID, State: s.State, Attempt: s.Attempt, CreatedAt: s.CreatedAt}
+}
+
+func condenseContainer(c *runtime.ContainerStatus) *runtime.Container {
+	return &runtime.Container{
+		ID: c.ID, Name: c.Name, SandboxID: c.SandboxID, State: c.State,
+		Attempt: uint32(max(c.RestartCount, 0)), CreatedAt: c.CreatedAt, Annotations: c.Annotations,
+	}
 }

@@ -70,12 +70,32 @@ func (f *faulty) keep(u Update) {
 	f.last[u.UID] = u
 }
 
-func concurrentUse(t *testing.T, seed uint64) {
-	var sinks []StatusSink
+// onFaultySinks starts a manager on three sinks.
+func onFaultySinks(t *testing.T, seed uint64, lives bool) (sinks []*faulty, m *Manager) {
+	var all []StatusSink
 	for i := range uint64(3) {
-		sinks = append(sinks, &faulty{t: t, random: rand.New(rand.NewPCG(seed, i)), last: map[types.UID]Update{}})
+		f := &faulty{t: t, random: rand.New(rand.NewPCG(seed, i)), lives: lives, last: map[types.UID]Update{}}
+		sinks, all = append(sinks, f), append(all, f)
 	}
-	m := started(t, Options{Sinks: sinks, MaxInFlight: 3, History: 8})
+	return sinks, started(t, Options{Sinks: all, MaxInFlight: 3, History: 8})
+}
+
+// mendAll ends the faults, and returns once everything that has failed was tried again.
+func mendAll(t *testing.T, sinks []*faulty, m *Manager) {
+	t.Helper()
+	for _, f := range sinks {
+		f.mu.Lock()
+		f.mended = true
+		f.mu.Unlock()
+	}
+	advance(t, 2*time.Minute) // longer than any back-off, resync or time-out
+	if err := m.Flush(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func concurrentUse(t *testing.T, seed uint64) {
+	sinks, m := onFaultySinks(t, seed, false)
 	const pods = 12
 	var writers sync.WaitGroup
 	for w := range 4 {
@@ -104,23 +124,14 @@ func concurrentUse(t *testing.T, seed uint64) {
 		})
 	}
 	writers.Wait()
-	for _, s := range sinks {
-		f := s.(*faulty)
-		f.mu.Lock()
-		f.mended = true
-		f.mu.Unlock()
-	}
-	advance(t, 2*time.Minute) // longer than any back-off, resync or time-out
-	if err := m.Flush(t.Context()); err != nil {
-		t.Error(err)
-	}
+	mendAll(t, sinks, m)
 	if problems := m.Problems(); problems != nil {
 		t.Error(problems)
 	}
 	list, _ := m.Watch()
 	for _, c := range list {
 		for i, s := range sinks {
-			got := s.(*faulty).last[c.UID]
+			got := s.last[c.UID]
 			// A readiness that changed and changed back needs no send.
 			if got.Version > c.Version || got.Status == nil || got.Version < c.Version && !equalStatus(got.Status, c.Status, 0) || got.Status.Message != c.Status.Message {
 				t.Errorf("sink %d has %s at version %d, the manager at %d", i, c.UID, got.Version, c.Version)
@@ -141,13 +152,7 @@ func TestEverySinkHearsHowEachPodEnds(t *testing.T) {
 }
 
 func manyLives(t *testing.T, seed uint64) {
-	sinks := []*faulty{}
-	var all []StatusSink
-	for i := range uint64(3) {
-		f := &faulty{t: t, random: rand.New(rand.NewPCG(seed, i)), lives: true, last: map[types.UID]Update{}}
-		sinks, all = append(sinks, f), append(all, f)
-	}
-	m := started(t, Options{Sinks: all, MaxInFlight: 3, History: 8})
+	sinks, m := onFaultySinks(t, seed, true)
 	var owners sync.WaitGroup
 	var mu sync.Mutex
 	wanted := map[types.UID]string{} // the last message, empty for a pod that is forgotten
@@ -176,15 +181,7 @@ func manyLives(t *testing.T, seed uint64) {
 		})
 	}
 	owners.Wait()
-	for _, f := range sinks {
-		f.mu.Lock()
-		f.mended = true
-		f.mu.Unlock()
-	}
-	advance(t, 2*time.Minute) // longer than any back-off, resync or time-out
-	if err := m.Flush(t.Context()); err != nil {
-		t.Error(err)
-	}
+	mendAll(t, sinks, m)
 	for uid, message := range wanted {
 		for i, f := range sinks {
 			got, heard := f.last[uid]

@@ -122,20 +122,27 @@ func TestOneSlowKillCostsOnePod(t *testing.T) {
 	}
 }
 
+// withStubborn is a node that is short of memory for a soft limit of 200: its pod stubborn, which uses 500, takes an hour
+// to stop in its own grace and so long once it is told to hurry.
+func withStubborn(hurried time.Duration) *node {
+	n := &node{
+		readings: reading(MemoryAvailable, 150), pods: []*v1.Pod{pod("stubborn", withGrace(86400)), pod("good")},
+		usage: map[types.UID]Usage{"stubborn": {Memory: 500}},
+	}
+	n.kill = func(_ *v1.Pod, grace *int64) time.Duration {
+		if grace == nil {
+			return time.Hour
+		}
+		return hurried
+	}
+	return n
+}
+
 // TestPodThatWasToldToHurryIsWaitedFor: IN4: what a pod uses that a soft limit evicts counts for another minute after a
 // hard limit has shortened its grace.
 func TestPodThatWasToldToHurryIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := &node{
-			readings: reading(MemoryAvailable, 150), pods: []*v1.Pod{pod("stubborn", withGrace(86400)), pod("good")},
-			usage: map[types.UID]Usage{"stubborn": {Memory: 500}},
-		}
-		n.kill = func(_ *v1.Pod, grace *int64) time.Duration {
-			if grace == nil {
-				return time.Hour
-			}
-			return 45 * time.Second
-		}
+		n := withStubborn(45 * time.Second)
 		n.at(145*time.Second, func() {
 			n.readings[MemoryAvailable] = Observation{Available: 1, Capacity: 1000}
 		})
@@ -231,16 +238,7 @@ func TestWhatIsFreedDuringTheReadingsCounts(t *testing.T) {
 // TestPodThatCouldNotBeToldToHurryIsToldAgain: section 16: in the next pass.
 func TestPodThatCouldNotBeToldToHurryIsToldAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := &node{
-			readings: reading(MemoryAvailable, 150), pods: []*v1.Pod{pod("stubborn", withGrace(86400)), pod("good")},
-			usage: map[types.UID]Usage{"stubborn": {Memory: 500}},
-		}
-		n.kill = func(_ *v1.Pod, grace *int64) time.Duration {
-			if grace == nil {
-				return time.Hour
-			}
-			return time.Second
-		}
+		n := withStubborn(time.Second)
 		refused := false
 		n.refuses = func(_ *v1.Pod, grace *int64) error {
 			if grace == nil || refused {

@@ -204,20 +204,25 @@ func TestShorterGrace(t *testing.T) {
 	})
 }
 
+// hookWorld is a world of containers that take a second to stop, and that keeps the commands of their hooks.
+func hookWorld(t *testing.T, hooks *[]string) *world {
+	return newWorld(t, func(fake.Launch) fake.Script {
+		return fake.Script{
+			OnTERM: fake.Exit{After: second},
+			Exec: func(e fake.Exec) fake.ExecResult {
+				*hooks = append(*hooks, strings.Join(e.Cmd, " "))
+				return fake.ExecResult{}
+			},
+		}
+	})
+}
+
 // spec/runtime.md 2.6, 16.7: a pod without manifest is stopped as its labels and
 // annotations say.
 func TestOrphanKill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var hooks []string
-		w := newWorld(t, func(fake.Launch) fake.Script {
-			return fake.Script{
-				OnTERM: fake.Exit{After: second},
-				Exec: func(e fake.Exec) fake.ExecResult {
-					hooks = append(hooks, strings.Join(e.Cmd, " "))
-					return fake.ExecResult{}
-				},
-			}
-		})
+		w := hookWorld(t, &hooks)
 		pod := newPod(func(p *v1.Pod) {
 			p.Spec.TerminationGracePeriodSeconds = ptr.To[int64](25)
 			p.Spec.InitContainers = []v1.Container{sidecar("side")}

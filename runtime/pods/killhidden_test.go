@@ -3,7 +3,6 @@ package pods_test
 import (
 	"context"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -27,15 +26,7 @@ func TestOrphanThatListsLackIsKilledInOrder(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var hooks []string
-				w := newWorld(t, func(fake.Launch) fake.Script {
-					return fake.Script{
-						OnTERM: fake.Exit{After: second},
-						Exec: func(e fake.Exec) fake.ExecResult {
-							hooks = append(hooks, strings.Join(e.Cmd, " "))
-							return fake.ExecResult{}
-						},
-					}
-				})
+				w := hookWorld(t, &hooks)
 				pod := newPod(func(p *v1.Pod) {
 					p.Spec.InitContainers = []v1.Container{sidecar("side")}
 					p.Spec.Containers[0].Lifecycle = preStop(v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{"good", "bye"}}})
