@@ -122,40 +122,50 @@ tests() {
 # exited tells the summary how a command ended.
 exited() { echo "{\"Action\":\"exit\",\"Code\":$1}"; }
 
-# beside starts a command that runs beside this one, and writes into a file of its name. It has
-# a process group of its own, which ends with this shell.
+# beside starts a command that runs beside this one, and writes into the file of the given
+# name. It has a process group of its own, which ends with this shell.
 running=()
 beside() {
+	local output=$work/$1
+	shift
 	set -m
-	"$@" >"$work/$1" 2>&1 </dev/null &
+	"$@" >"$output" 2>&1 </dev/null &
 	set +m
 	running+=($!)
 }
 
-# Two lanes run side by side:
+# Lanes run side by side:
 #
 #   compute  the unit tests of the main module, which mostly compute, in virtual time; then
-#            fuzzing and, beside it, the other modules, which mostly wait: their unit tests and
-#            those of the module kube on a real API server
-#   wait     the tests on a real containerd, which mostly wait
+#            those of the module kube on a real API server, beside fuzzing
+#   others   the unit tests of the other modules, which mostly wait
+#   real-N   the tests on one containerd, which mostly wait; the first lane begins with those
+#            that need an API server too
 #
 # They share nothing but the CPU: every test on a containerd or an API server has one of its
-# own, with its own folders, addresses and cgroups (internal/containerdtest, kube/apitest). The
-# unit tests have no limits that depend on the CPU, so they leave it to the other lane.
+# own, with its own folders, addresses and cgroups (internal/containerdtest, kube/apitest).
 compute() {
 	local code=0
-	under=(nice -n 10 "$root/tools/ci/inmemory.sh")
-	tests . $race ./...
-	beside fuzz
+	units tests . $race ./...
+	beside fuzz fuzz
 	local fuzzing=$!
-	tests examples $race -parallel 4 ./... # those of nodeagent mostly wait
-	tests kube $race ./...
-	tests tools ./...
-	under=()
 	tests kube $race -count=1 -p 2 -tags apiserver -run APIServer $(with_tests kube apiserver .)
 	wait "$fuzzing" || code=$?
 	tee "$root/bin/fuzz.log" <"$work/fuzz"
 	exited "$code"
+}
+
+others() {
+	units tests examples $race -parallel 4 ./... # those of nodeagent mostly wait
+	units tests kube $race ./...
+	units tests tools ./...
+}
+
+# units runs a command for unit tests: they have no limits that depend on the CPU, so they leave
+# it to the tests of real things.
+units() {
+	local under=(nice -n 10 "$root/tools/ci/inmemory.sh")
+	"$@"
 }
 
 # fuzz runs every fuzz target for a while, on the CPU that all other tests leave over.
@@ -163,24 +173,26 @@ fuzz() {
 	nice -n 19 tools/ci/inmemory.sh "$work/bin/fuzz" -root . -time "${FUZZTIME:-10s}"
 }
 
-# wait_lane has the tests on a real containerd. They are not cached: the kernel and containerd
-# are part of them. A crowd of pods beside other tests takes longer than after them, so the
-# examples run one by one.
-wait_lane() {
-	$only_e2e || tests examples $race -count=1 -tags apiserver,containerd -run ContainerdAPIServer ./kubenode
+# real has the tests on one containerd. They are not cached: the kernel and containerd are part
+# of them. A crowd of pods beside other tests takes longer than after them, so the examples run
+# one by one.
+real() {
 	local containerd=($race -count=1 -p 2 -parallel 4 -tags containerd -run Containerd)
-	local programs
-	for programs in "${runtimes[@]}"; do
-		export PODWRIGHT_CONTAINERD=$programs
-		echo "{\"Action\":\"runtime\",\"Runtime\":\"$(runtime_name)\",\"Programs\":\"$programs\"}"
-		tests . "${containerd[@]}" $(with_tests . containerd runtime)
-		tests . "${containerd[@]}" ./internal/containerdtest
-		tests examples "${containerd[@]}" -p 1 $(with_tests examples containerd .)
-		tests kube "${containerd[@]}" $(with_tests kube containerd .)
-	done
+	export PODWRIGHT_CONTAINERD=$1
+	echo "{\"Action\":\"runtime\",\"Runtime\":\"$(runtime_name)\",\"Programs\":\"$1\"}"
+	tests . "${containerd[@]}" $(with_tests . containerd runtime)
+	tests . "${containerd[@]}" ./internal/containerdtest
+	tests examples "${containerd[@]}" -p 1 $(with_tests examples containerd .)
+	tests kube "${containerd[@]}" $(with_tests kube containerd .)
 }
 
-# compile compiles what both lanes need: two go commands side by side would each do so. What
+# real_first is the first of these lanes.
+real_first() {
+	$only_e2e || tests examples $race -count=1 -tags apiserver,containerd -run ContainerdAPIServer ./kubenode
+	real "$1"
+}
+
+# compile compiles what the lanes need: go commands side by side would each do so. What
 # does not compile is reported by the tests.
 compile() {
 	local dir
@@ -190,19 +202,33 @@ compile() {
 }
 
 # One stream of events from every module; the exit code is the summary's. All events after one
-# of a runtime are about that runtime, so those of the lane that has them come last.
+# of a runtime are about that runtime, so the lanes that have them come last, one after the other.
 events() {
-	if $only_e2e; then
-		wait_lane
-		return
-	fi
 	trap 'for pid in "${running[@]}"; do kill -- "-$pid" 2>/dev/null || true; done' EXIT
 	compile
-	beside wait_lane
-	local waiting=$!
-	compute
-	tail -n +1 -s 0.2 -f --pid="$waiting" "$work/wait_lane"
-	wait "$waiting"
+	local i lane=real_first lanes=() others
+	if ! $only_e2e; then
+		beside others others
+		others=$!
+	fi
+	for i in "${!runtimes[@]}"; do
+		beside "real-$i" "$lane" "${runtimes[i]}"
+		lanes+=($!)
+		lane=real
+	done
+	if ! $only_e2e; then
+		compute
+		show others "$others"
+	fi
+	for i in "${!lanes[@]}"; do
+		show "real-$i" "${lanes[i]}"
+	done
+}
+
+# show prints what a lane says until it has ended.
+show() {
+	tail -n +1 -s 0.2 -f --pid="$2" "$work/$1"
+	wait "$2"
 }
 
 # runtime_name is how the summary calls the runtime of the next tests.
