@@ -20,14 +20,19 @@ import (
 // The joints between the parts: each adapter gives one part's object the interface
 // that another part declares.
 
-// housekeeping lets the loop call the housekeeper, which is built after it.
-type housekeeping struct{ p *parts }
+// housekeeping makes a function the loop's housekeeper.
+type housekeeping func(ctx context.Context, fence func(func())) (time.Duration, error)
 
 func (h housekeeping) Housekeep(ctx context.Context, fence func(func())) (time.Duration, error) {
-	if h.p.recovery.Gate() != nil {
+	return h(ctx, fence)
+}
+
+// housekeep calls the housekeeper, which is built after the loop.
+func (p *parts) housekeep(ctx context.Context, fence func(func())) (time.Duration, error) {
+	if p.recovery.Gate() != nil {
 		return 0, nil // a pass could take remembered pods for leftovers (CK9)
 	}
-	return h.p.housekeeper.Housekeep(ctx, fence)
+	return p.housekeeper.Housekeep(ctx, fence)
 }
 
 // hold is [podworkers.Workers.Hold], for what is built before the workers.

@@ -22,15 +22,18 @@ func noWallClock(tr *tree, report report) {
 
 // timeoutOwners may limit contexts by the machine's time, and why.
 var timeoutOwners = map[string]string{
-	"internal/timing":     "chooses between the machine's clock and any other",
-	"runtime/runtimetest": "waits for a runtime under test, which is outside any clock",
+	"internal/timing": "chooses between the machine's clock and any other",
 }
 
 // timeoutsUseTheInjectedClock: context.WithTimeout counts real time even if the
 // clock in the options is virtual.
 func timeoutsUseTheInjectedClock(tr *tree, report report) {
+	timeoutsWithout(tr, timeoutOwners, report)
+}
+
+func timeoutsWithout(tr *tree, exempt map[string]string, report report) {
 	for _, s := range tr.files {
-		if !s.library() || timeoutOwners[s.dir] != "" {
+		if !s.library() || exempt[s.dir] != "" {
 			continue
 		}
 		tr.calls(s, "context", set("WithTimeout", "WithDeadline", "WithTimeoutCause", "WithDeadlineCause"), func(pos token.Pos, name string) {

@@ -1,10 +1,13 @@
 package houserules
 
-import "go/ast"
+import (
+	"go/ast"
+	"slices"
+)
 
-// noBackReference: nothing holds or receives the Engine. Its own methods and the
-// functions that return it are the only ones that name it. Packages outside the root
-// cannot import the root (allowedImports).
+// noBackReference: nothing holds or receives the Engine or its parts, but the Engine itself,
+// which embeds them. Their own methods and the functions that return them are the only ones
+// that name them. Packages outside the root cannot import the root (allowedImports).
 func noBackReference(tr *tree, report report) {
 	for _, s := range tr.files {
 		if s.dir != "." || !s.library() {
@@ -13,6 +16,8 @@ func noBackReference(tr *tree, report report) {
 		ast.Inspect(s.syntax, func(n ast.Node) bool {
 			var fields *ast.FieldList
 			switch n := n.(type) {
+			case *ast.TypeSpec:
+				return n.Name.Name != "Engine"
 			case *ast.StructType:
 				fields = n.Fields
 			case *ast.FuncType:
@@ -21,8 +26,8 @@ func noBackReference(tr *tree, report report) {
 				return true
 			}
 			for _, f := range fields.List {
-				if namesEngine(f.Type) {
-					report("%s: holds or receives the Engine; declare the few methods it needs", tr.at(s, f.Pos()))
+				if names(f.Type, "Engine", "parts") {
+					report("%s: holds or receives the Engine or its parts; declare the few methods it needs", tr.at(s, f.Pos()))
 				}
 			}
 			return true
@@ -30,7 +35,8 @@ func noBackReference(tr *tree, report report) {
 	}
 }
 
-func namesEngine(e ast.Expr) bool {
+// names reports whether a type is made with one of these types of its own package.
+func names(e ast.Expr, types ...string) bool {
 	found := false
 	ast.Inspect(e, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -39,7 +45,7 @@ func namesEngine(e ast.Expr) bool {
 		case *ast.SelectorExpr:
 			return false // another package's
 		case *ast.Ident:
-			found = found || n.Name == "Engine"
+			found = found || slices.Contains(types, n.Name)
 		}
 		return true
 	})
@@ -54,7 +60,7 @@ const (
 )
 
 // rootIsSmall counts the root package's files and lines, tests apart, and the methods
-// of Engine.
+// of Engine, with those that it has from its parts.
 func rootIsSmall(tr *tree, report report) {
 	files, lines, methods := 0, 0, 0
 	for _, s := range tr.files {
@@ -64,7 +70,12 @@ func rootIsSmall(tr *tree, report report) {
 		files++
 		lines += s.lines
 		for _, d := range s.syntax.Decls {
-			if f, ok := d.(*ast.FuncDecl); ok && f.Recv != nil && namesEngine(f.Recv.List[0].Type) {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok || f.Recv == nil {
+				continue
+			}
+			receiver := f.Recv.List[0].Type
+			if names(receiver, "Engine") || names(receiver, "parts") && f.Name.IsExported() {
 				methods++
 			}
 		}

@@ -13,6 +13,10 @@ import (
 // exported name (its type has to be named in a doc). The names of a test kit are used
 // by tests. Constants of one type come together, as a vocabulary.
 func exportsHaveUsers(tr *tree, report report) {
+	exportsWithout(tr, exportExempt, report)
+}
+
+func exportsWithout(tr *tree, exempt map[string]string, report report) {
 	used := usedNames(tr)
 	for _, s := range tr.files {
 		if !s.library() || s.internal() {
@@ -21,10 +25,10 @@ func exportsHaveUsers(tr *tree, report report) {
 		for _, e := range exportsOf(s) {
 			name := s.dir + "." + e.name
 			isError := strings.HasPrefix(e.name, "Err") || strings.HasSuffix(e.name, "Error")
-			if isError || used[name] || exportExempt[name] != "" {
+			if isError || used[name] || exempt[name] != "" {
 				continue
 			}
-			if !slices.ContainsFunc(e.group, func(other string) bool { return used[s.dir+"."+other] || exportExempt[s.dir+"."+other] != "" }) {
+			if !slices.ContainsFunc(e.group, func(other string) bool { return used[s.dir+"."+other] || exempt[s.dir+"."+other] != "" }) {
 				report("%s: %s has no user outside its package, no example, and is in no signature: unexport or delete it", tr.at(s, e.pos), e.name)
 			}
 		}
@@ -176,17 +180,9 @@ func markTypes(used map[string]bool, dir string, n ast.Node) {
 // exportExempt are names without a user here, and the job a user has for them. One
 // constant stands for its declaration.
 var exportExempt = map[string]string{
-	"cleanup/eviction.DefaultThresholds": "an agent that changes one of the default limits begins with them",
-	"podworkers.Cause":                   "what context.Cause tells a PodSyncer",
-	"podworkers.CauseTerminating":        "values of Cause",
-	"runtime/runtimetest.Forever":        "a value that factories meet in Program.Run",
-	"status.NewChannelSink":              "a sink for users that handle statuses in a goroutine of their own",
-	"status.Persistent":                  "an ability that sinks of users may have",
-	"syncloop.SourceAPI":                 "the name that the adapter of an API server gives its source",
-	"syncloop/admission.HandlerFunc":     "makes a user's function a handler",
-	"syncloop/admission.NodeMatch":       "a handler users may put in their gate",
-	"syncloop/shutdown.DefaultTime":      "what a plan without groups means",
-	"syncloop/shutdown.Message":          "tells pods that a shutdown ended",
-	"syncloop/source.Default":            "a source of users defaults its pods as ours do",
-	"syncloop/source.Validate":           "a source of users checks its pods as ours do",
+	"podworkers.Cause":            "what context.Cause tells a PodSyncer",
+	"runtime/runtimetest.Forever": "a value that factories meet in Program.Run",
+	"status.NewChannelSink":       "a sink for users that handle statuses in a goroutine of their own",
+	"syncloop/source.Default":     "a source of users defaults its pods as ours do",
+	"syncloop/source.Validate":    "a source of users checks its pods as ours do",
 }

@@ -2,6 +2,7 @@ package houserules
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -79,9 +80,6 @@ func TestTablesNameWhatExists(t *testing.T) {
 			t.Errorf("%s names %s, which does not exist", table, name)
 		}
 	}
-	for name := range timeoutOwners {
-		check("timeoutOwners", name, dirs[name])
-	}
 	for name := range randomOwners {
 		check("randomOwners", name, makesRandomSource(tr, name))
 	}
@@ -94,13 +92,33 @@ func TestTablesNameWhatExists(t *testing.T) {
 	for name := range pure {
 		check("pure", name, dirs[name])
 	}
-	for name := range goleakExempt {
-		check("goleakExempt", name, dirs[name])
-	}
 	for name := range exportExempt {
 		check("exportExempt", name, exported[name])
 	}
 	for name := range interfaceExempt {
 		check("interfaceExempt", name, interfaceNames[name])
+	}
+}
+
+// TestExemptionsAreNeeded: an exemption that no breach needs any more permits the next one.
+func TestExemptionsAreNeeded(t *testing.T) {
+	tr := load(t)
+	for table, rule := range map[string]struct {
+		exempt map[string]string
+		check  func(tr *tree, exempt map[string]string, report report)
+	}{
+		"exportExempt":  {exportExempt, exportsWithout},
+		"goleakExempt":  {goleakExempt, leaksWithout},
+		"timeoutOwners": {timeoutOwners, timeoutsWithout},
+	} {
+		for name := range rule.exempt {
+			others := maps.Clone(rule.exempt)
+			delete(others, name)
+			breaches := 0
+			rule.check(tr, others, func(string, ...any) { breaches++ })
+			if breaches == 0 {
+				t.Errorf("%s names %s, which needs no exemption", table, name)
+			}
+		}
 	}
 }

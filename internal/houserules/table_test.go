@@ -16,7 +16,7 @@ func body(imported, statement string) string {
 // rules lists every rule with files that break it and files that keep it.
 func rules() []rule {
 	return slices.Concat(codeRules(), shapeRules(), textRules(), walkRules(), happensRules(), linkRules(), programRules(), snippetRules(), derivedRules(),
-		randomRules(), budgetRules(), fileNameRules(), aliasRules())
+		randomRules(), budgetRules(), fileNameRules(), aliasRules(), roomRules())
 }
 
 func codeRules() []rule {
@@ -125,20 +125,20 @@ func shapeRules() []rule {
 			name: "no back-reference to Engine", check: noBackReference,
 			breach: map[string]string{
 				"a.go": "package podwright\n\ntype Engine struct{}\n\ntype part struct{ e *Engine }\n\nfunc wire(e *Engine) {}\n\ntype user interface{ Use(Engine) }\n",
-				"b.go": "package podwright\n\ntype embeds struct{ *Engine }\n",
+				"b.go": "package podwright\n\ntype embeds struct{ *Engine }\n\ntype joint struct{ p *parts }\n\nfunc build(p *parts) {}\n\ntype twice struct{ *parts }\n",
 			},
-			keeps: file("a.go", "package podwright\n\ntype Engine struct{ *parts }\n\ntype parts struct{}\n\nfunc New() (*Engine, error) { return nil, nil }\n\nfunc (e *Engine) Run() {}\n"),
-			finds: []string{"a.go:5: ", "a.go:7: ", "a.go:9: ", "b.go:3: "},
+			keeps: file("a.go", "package podwright\n\ntype Engine struct{ *parts }\n\ntype parts struct{}\n\nfunc New() (*Engine, error) { return nil, nil }\n\nfunc (e *Engine) Run() {}\n\nfunc (p *parts) build() *parts { return p }\n"),
+			finds: []string{"a.go:5: ", "a.go:7: ", "a.go:9: ", "b.go:3: ", "b.go:5: ", "b.go:7: ", "b.go:9: "},
 		},
 		{
 			name: "the root composes only", check: rootIsSmall,
 			breach: map[string]string{
-				"a.go": "package podwright\n\ntype Engine struct{}\n\n" + strings.Repeat("func (e *Engine) F() {}\n", 36),
+				"a.go": "package podwright\n\ntype Engine struct{}\n\n" + strings.Repeat("func (e *Engine) F() {}\n", 35) + "func (p *parts) G() {}\n",
 				"b.go": "package podwright\n" + strings.Repeat("\n", 2000),
 				"c.go": "package podwright\n", "d.go": "package podwright\n", "e.go": "package podwright\n", "f.go": "package podwright\n", "g.go": "package podwright\n",
 				"h.go": "package podwright\n", "i.go": "package podwright\n", "j.go": "package podwright\n", "k.go": "package podwright\n",
 			},
-			keeps: file("a.go", "package podwright\n\ntype Engine struct{}\n\n"+strings.Repeat("func (e *Engine) F() {}\n", 35)),
+			keeps: file("a.go", "package podwright\n\ntype Engine struct{}\n\n"+strings.Repeat("func (e *Engine) F() {}\n", 35)+"func (p *parts) g() {}\n"),
 			finds: []string{"has 11 files", "lines, budget 2000", "Engine has 36 methods"},
 		},
 		{
