@@ -634,8 +634,8 @@ func TestFolderWaitsForContent(t *testing.T) {
 	})
 }
 
-// TestCollectBudget: nor does garbage collection on a slow runtime: what is left has its
-// turn in the passes that it asks for (OD10, HI12, section 1).
+// TestCollectBudget: garbage collection on a slow runtime does not prolong a pass either: what is
+// left is collected in the passes that it asks for (OD10, HI12, section 1).
 func TestCollectBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var again atomic.Int32

@@ -54,8 +54,8 @@ const agentProgram = "NODEAGENT_PROGRAM"
 // its end.
 const agentProfile = "NODEAGENT_CPU_PROFILE"
 
-// profileOnSignal is the agent's side of it; stop ends the profile. Without a path
-// there is none.
+// profileOnSignal writes the agent's profile to a path; stop ends it. Without a path there is
+// none.
 func profileOnSignal(path string) (stop func()) {
 	if path == "" {
 		return func() {}

@@ -32,8 +32,8 @@ type podTale struct {
 	ends   map[int32]int32
 	cutOff map[int32]bool
 	runs   map[string]int32 // by container ID
-	// flaps are statuses that took back what was told before, heard is everything but
-	// repeats in short, latest the latest of it.
+	// flaps are statuses that took back what was told before. heard are all statuses in short,
+	// without repeats; latest is the last of them.
 	flaps, heard []string
 	latest       string
 

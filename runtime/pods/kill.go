@@ -91,7 +91,7 @@ type podKill struct {
 	namespace string
 	pod       *v1.Pod // nil for an orphan
 	// status is what the runtime showed, for sidecars that are kept up while
-	// the pod ends; nil: none is.
+	// the pod ends; nil if no sidecar is.
 	status     *runtime.PodStatus
 	podIP      string
 	sandboxes  []string

@@ -36,7 +36,7 @@ func Run(ctx context.Context, conn *websocket.Conn, s cri.Streams) error {
 			return context.Cause(ctx)
 		}
 		if err != nil {
-			return fmt.Errorf("how the command ended is not known, as the connection did: %w", err)
+			return fmt.Errorf("the connection broke, so how the command ended is not known: %w", err)
 		}
 		if len(message) == 0 {
 			continue
