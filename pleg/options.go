@@ -1,10 +1,8 @@
 package pleg
 
 import (
-	cryptorand "crypto/rand"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -13,6 +11,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/internal/podinfo"
+	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/cri"
 )
@@ -56,8 +55,9 @@ type Options struct {
 	// from its start. 0 means 30 s.
 	WriteOffAfter time.Duration
 
-	// ConfirmVanished is how many further lists must also lack a pod before it is believed gone, if
-	// something of it was running. 0 means 2; negative means none: it is believed gone at once.
+	// ConfirmVanished is how many further lists must also lack a pod before it may be gone, if
+	// something of it was running. It is gone if the runtime then does not find its objects by their
+	// IDs, or has no proper answer until as many further lists lack it. 0 means 2; negative means none.
 	ConfirmVanished int
 
 	// Rand returns the next random number in [0, 1), for jitter. It is called from one goroutine.
@@ -122,9 +122,7 @@ func (o Options) complete() (Options, error) {
 		o.Clock = clock.RealClock{}
 	}
 	if o.Rand == nil {
-		var seed [32]byte
-		_, _ = cryptorand.Read(seed[:]) // never fails
-		o.Rand = rand.New(rand.NewChaCha8(seed)).Float64
+		o.Rand = timing.Jitter()
 	}
 	if o.Meter == nil {
 		o.Meter = noop.Meter{}

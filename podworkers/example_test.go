@@ -87,6 +87,21 @@ func Example() {
 	// known pods: 0
 }
 
+// A volume manager mounts nothing more for a pod whose containers have to stop.
+func ExampleWorkers_ShouldPodContainersBeTerminating() {
+	w := podworkers.New(podworkers.PodSyncerFuncs{}, podworkers.Options{})
+	defer start(w)()
+
+	pod := examplePod("1", "web")
+	w.UpdatePod(podworkers.UpdateOptions{Type: podworkers.Create, Pod: pod})
+	fmt.Println("may mount:", !w.ShouldPodContainersBeTerminating(pod.UID))
+	_, _ = w.KillPod(context.Background(), pod, podworkers.KillOptions{})
+	fmt.Println("may mount:", !w.ShouldPodContainersBeTerminating(pod.UID))
+	// Output:
+	// may mount: true
+	// may mount: false
+}
+
 // An eviction: the status says why, and the content may go at once.
 func Example_eviction() {
 	w := podworkers.New(printer{}, podworkers.Options{})

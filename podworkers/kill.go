@@ -111,6 +111,5 @@ func killLimit(pod *v1.Pod, override *int64) time.Duration {
 	case pod.Spec.TerminationGracePeriodSeconds != nil:
 		grace = *pod.Spec.TerminationGracePeriodSeconds
 	}
-	wait := timing.Seconds(grace)
-	return max(10*time.Second, (wait + wait/2).Truncate(time.Second))
+	return max(10*time.Second, podinfo.StopWait(timing.Seconds(grace)))
 }

@@ -1,9 +1,7 @@
 package podworkers
 
 import (
-	"crypto/rand"
 	"errors"
-	mathrand "math/rand/v2"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -11,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/podworkers/internal/machine"
 	"github.com/podwright/podwright/runtime"
 )
@@ -95,9 +94,7 @@ func (o *Options) setDefaults() {
 		o.Clock = clock.RealClock{}
 	}
 	if o.Rand == nil {
-		var seed [32]byte
-		_, _ = rand.Read(seed[:]) // never fails
-		o.Rand = mathrand.New(mathrand.NewChaCha8(seed)).Float64
+		o.Rand = timing.Jitter()
 	}
 }
 

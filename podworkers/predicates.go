@@ -48,7 +48,8 @@ func (w *Workers) IsPodTerminationRequested(uid types.UID) bool {
 }
 
 // ShouldPodContainersBeTerminating reports whether containers of the pod may no longer
-// be started: no SyncPod call will come, and none is in flight.
+// be started: no SyncPod call will come, and none is in flight. Volumes that the pod does not
+// have yet need not be mounted any more.
 func (w *Workers) ShouldPodContainersBeTerminating(uid types.UID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

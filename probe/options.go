@@ -2,10 +2,8 @@ package probe
 
 import (
 	"context"
-	cryptorand "crypto/rand"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -16,6 +14,7 @@ import (
 
 	"github.com/podwright/podwright/internal/outbound"
 	"github.com/podwright/podwright/internal/podinfo"
+	"github.com/podwright/podwright/internal/timing"
 )
 
 // Defaults and limits of section 9.
@@ -169,9 +168,7 @@ func (o *Options) fill() {
 		o.Clock = clock.RealClock{}
 	}
 	if o.Rand == nil {
-		var seed [32]byte
-		_, _ = cryptorand.Read(seed[:]) // never fails
-		o.Rand = rand.New(rand.NewChaCha8(seed)).Float64
+		o.Rand = timing.Jitter()
 	}
 	if o.Meter == nil {
 		o.Meter = noop.NewMeterProvider().Meter("")

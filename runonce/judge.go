@@ -87,7 +87,7 @@ func (s *subject) note(pod *v1.Pod, released bool, now time.Time) {
 	if busy || s.busy || restarts != s.restarts {
 		s.moved = now
 	}
-	_, ready := served(pod)
+	_, ready := readiness(pod)
 	switch {
 	case !ready:
 		s.ready = time.Time{}
@@ -154,9 +154,9 @@ func always(pod *v1.Pod, c *v1.Container) bool {
 	return restartpolicy.Effective(pod, c) == v1.RestartPolicyAlways
 }
 
-// served reports whether the pod has containers that are meant to run without end, and whether
+// readiness reports whether the pod has containers that are meant to run without end, and whether
 // these and its sidecars are ready and the others have ended.
-func served(pod *v1.Pod) (serves, ready bool) {
+func readiness(pod *v1.Pod) (serves, ready bool) {
 	ready = true
 	for i := range pod.Spec.InitContainers {
 		if c := &pod.Spec.InitContainers[i]; restartpolicy.IsSidecar(c) {
@@ -303,7 +303,7 @@ func (o *Options) broken(s *subject, now time.Time) (verdict, bool) {
 			return verdict{outcome: CannotRun, reason: reasonRestarts, message: fmt.Sprintf("container %s was restarted %d times and ended again", c.Name, n)}, true
 		}
 	}
-	if serves, _ := served(pod); !serves {
+	if serves, _ := readiness(pod); !serves {
 		return verdict{}, false // its phase will say how it ends
 	}
 	for i := range pod.Spec.Containers {
@@ -326,7 +326,7 @@ func waits(pod *v1.Pod) (reason, message string) {
 			return w.Reason, w.Message
 		}
 	}
-	if serves, _ := served(pod); serves && status.Phase == v1.PodRunning {
+	if serves, _ := readiness(pod); serves && status.Phase == v1.PodRunning {
 		return reasonNotReady, "its containers are running but not ready"
 	}
 	return status.Reason, status.Message

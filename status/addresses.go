@@ -2,6 +2,7 @@ package status
 
 import (
 	"net/netip"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -14,7 +15,7 @@ func (g *generator) addresses(s *v1.PodStatus) {
 	hosts := onePerFamily(space[0][:0], g.in.NodeIPs, g.in.NodeIPs)
 	s.HostIP, s.HostIPs = g.old.HostIP, g.old.HostIPs // kept while the node's are not known
 	if len(hosts) > 0 {
-		s.HostIP, s.HostIPs = hosts[0], hostIPs(hosts, g.old.HostIPs)
+		s.HostIP, s.HostIPs = hosts[0], wrapped(hosts, g.old.HostIPs)
 	}
 	var pods []string
 	switch {
@@ -33,7 +34,7 @@ func (g *generator) addresses(s *v1.PodStatus) {
 		s.PodIP, s.PodIPs = g.old.PodIP, g.old.PodIPs
 	}
 	if len(pods) > 0 {
-		s.PodIP, s.PodIPs = pods[0], podIPs(pods, g.old.PodIPs)
+		s.PodIP, s.PodIPs = pods[0], wrapped(pods, g.old.PodIPs)
 	}
 }
 
@@ -86,34 +87,14 @@ func canonical(text string, ip netip.Addr) string {
 	return text
 }
 
-// hostIPs and podIPs wrap addresses in API types and return the old list if it is equal.
-
-func hostIPs(ips []string, old []v1.HostIP) []v1.HostIP {
-	equal := len(ips) == len(old)
-	for i := 0; equal && i < len(ips); i++ {
-		equal = old[i].IP == ips[i]
-	}
-	if equal {
+// wrapped returns addresses in an API type: the old list if it is equal.
+func wrapped[T v1.HostIP | v1.PodIP](ips []string, old []T) []T {
+	if slices.EqualFunc(ips, old, func(ip string, o T) bool { return v1.PodIP(o).IP == ip }) {
 		return old
 	}
-	out := make([]v1.HostIP, len(ips))
-	for i := range ips {
-		out[i].IP = ips[i]
-	}
-	return out
-}
-
-func podIPs(ips []string, old []v1.PodIP) []v1.PodIP {
-	equal := len(ips) == len(old)
-	for i := 0; equal && i < len(ips); i++ {
-		equal = old[i].IP == ips[i]
-	}
-	if equal {
-		return old
-	}
-	out := make([]v1.PodIP, len(ips))
-	for i := range ips {
-		out[i].IP = ips[i]
+	out := make([]T, len(ips))
+	for i, ip := range ips {
+		out[i] = T(v1.PodIP{IP: ip})
 	}
 	return out
 }

@@ -59,7 +59,7 @@ func BenchmarkSetPodStatusUnchanged(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	if list, _ := m.Watch(); list[0].Version != 1 {
+	if list, _ := m.watch(); list[0].Version != 1 {
 		b.Fatalf("version %d", list[0].Version)
 	}
 }

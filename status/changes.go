@@ -20,14 +20,14 @@ import (
 func (m *Manager) Changes(ctx context.Context) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
 		known := yielded{}
-		list, watcher := m.Watch()
+		list, changes := m.watch()
 		for {
 			for _, c := range known.compare(list) {
 				if ctx.Err() != nil || !yield(c, nil) {
 					return
 				}
 			}
-			c, err := watcher.wait(ctx, m.ended)
+			c, err := changes.wait(ctx, m.ended)
 			switch {
 			case ctx.Err() != nil:
 				return
@@ -35,7 +35,7 @@ func (m *Manager) Changes(ctx context.Context) iter.Seq2[Change, error] {
 				if !yield(Change{}, ErrGap) {
 					return
 				}
-				list, watcher = m.Watch()
+				list, changes = m.watch()
 			case err != nil:
 				return
 			default:

@@ -128,7 +128,7 @@ func concurrentUse(t *testing.T, seed uint64) {
 	if problems := m.Problems(); problems != nil {
 		t.Error(problems)
 	}
-	list, _ := m.Watch()
+	list, _ := m.watch()
 	for _, c := range list {
 		for i, s := range sinks {
 			got := s.last[c.UID]

@@ -6,7 +6,7 @@
 //	old status ─────┼─► Generate ──────────────► Manager ─► sender ─► StatusSink (JSON lines)
 //	start failures ─┤   (pure)    readiness,    (cache) └─► sender ─► StatusSink (an API)
 //	probe facts ────┘             TerminatePod     │
-//	                                               └─► Get, List, Watch
+//	                                               └─► Get, Changes
 //
 // # Generation
 //

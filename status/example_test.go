@@ -95,29 +95,6 @@ func ExampleSinkFunc() {
 	// Output: web is Running
 }
 
-// A watcher reads changes at its own pace, and learns if it was too slow.
-func ExampleManager_Watch() {
-	m := status.NewManager(status.Options{History: 2})
-	_, watcher := m.Watch()
-	pod := examplePod()
-	for _, phase := range []v1.PodPhase{v1.PodPending, v1.PodRunning} {
-		_ = m.SetPodStatus(pod, v1.PodStatus{Phase: phase})
-	}
-	for range 2 {
-		change, err := watcher.Next(context.Background())
-		fmt.Println(change.Version, change.Status.Phase, err)
-	}
-	for _, message := range []string{"a", "b", "c"} {
-		_ = m.SetPodStatus(pod, v1.PodStatus{Phase: v1.PodRunning, Message: message})
-	}
-	_, err := watcher.Next(context.Background())
-	fmt.Println(err)
-	// Output:
-	// 1 Pending <nil>
-	// 2 Running <nil>
-	// status watch: changes were missed
-}
-
 // A table of pods that is always right in the end, however slow its reader is.
 func ExampleManager_Changes() {
 	m := status.NewManager(status.Options{})

@@ -36,14 +36,14 @@ func TestForgottenPodsEnd(t *testing.T) {
 			pod := newPod(static, apps("a0"))
 			set(t, m, pod, &test.status)
 			synctest.Wait()
-			_, w := m.Watch()
+			_, w := m.watch()
 			m.RemoveOrphanedStatuses(nil)
 			synctest.Wait()
 			got := sink.got(pod.UID)
 			if len(got) != 2 || !got[1].Forgotten || !got[1].Finished || got[1].Version != 2 {
 				t.Fatalf("%+v", got)
 			}
-			change, err := w.Next(t.Context())
+			change, err := w.wait(t.Context(), nil)
 			if err != nil || !change.Forgotten || change.Status != got[1].Status {
 				t.Errorf("the watcher: %+v, %v", change, err)
 			}

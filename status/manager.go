@@ -2,10 +2,8 @@ package status
 
 import (
 	"context"
-	crand "crypto/rand"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -16,6 +14,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/internal/foreign"
+	"github.com/podwright/podwright/internal/timing"
 )
 
 // errRunning is returned by [Manager.Run] if the manager is running or has run before.
@@ -145,7 +144,7 @@ func NewManager(options Options) *Manager {
 		options.Clock = clock.RealClock{}
 	}
 	if options.Jitter == nil {
-		options.Jitter = newJitter()
+		options.Jitter = timing.Jitter()
 	}
 	if options.HoldTerminal <= 0 {
 		options.HoldTerminal = time.Minute
@@ -181,13 +180,6 @@ func NewManager(options Options) *Manager {
 		m.senders = append(m.senders, newSender(m, sink, names[i]))
 	}
 	return m
-}
-
-// newJitter returns a private random source, seeded by the operating system.
-func newJitter() func() float64 {
-	var seed [32]byte
-	_, _ = crand.Read(seed[:]) // never fails, by its contract
-	return rand.New(rand.NewChaCha8(seed)).Float64
 }
 
 // sinkNames names the sinks so that no two have one name: calls and acknowledgements are kept by

@@ -36,7 +36,7 @@ func set(t *testing.T, m *Manager, pod *v1.Pod, s *v1.PodStatus) {
 
 // version is the version the manager has of a pod, 0 if none.
 func version(m *Manager, uid types.UID) uint64 {
-	list, _ := m.Watch()
+	list, _ := m.watch()
 	for _, c := range list {
 		if c.UID == uid {
 			return c.Version
@@ -188,7 +188,7 @@ func TestUpdateSteps(t *testing.T) {
 		if got := version(m, pod.UID); got != 2 {
 			t.Errorf("version %d, want 2", got)
 		}
-		if _, w := m.Watch(); w.next != 1 {
+		if _, w := m.watch(); w.next != 1 {
 			t.Errorf("watchers saw %d changes, want 1", w.next)
 		}
 	})
@@ -350,7 +350,7 @@ func TestTerminatePod(t *testing.T) {
 			if d := cmp.Diff(test.want, states); d != "" || got.Phase != test.wantPhase {
 				t.Errorf("phase %s; -want +got:\n%s", got.Phase, d)
 			}
-			list, _ := m.Watch()
+			list, _ := m.watch()
 			if !list[0].Finished || list[0].Version != 2 {
 				t.Errorf("%+v", list[0])
 			}
@@ -358,7 +358,7 @@ func TestTerminatePod(t *testing.T) {
 			later := got
 			later.Message = "late"
 			set(t, m, pod, &later)
-			if list, _ = m.Watch(); list[0].Finished == podinfo.Static(pod) {
+			if list, _ = m.watch(); list[0].Finished == podinfo.Static(pod) {
 				t.Errorf("after a late status: %+v", list[0])
 			}
 		})
@@ -425,7 +425,7 @@ func TestOrphanedStatusesAreRemoved(t *testing.T) {
 	for _, u := range []types.UID{"static-1", "kept", "b-orphan", "a-orphan"} {
 		set(t, m, newPod(uid(u), apps("a0")), scene(newPod(), "A R"))
 	}
-	_, w := m.Watch()
+	_, w := m.watch()
 	m.RemoveOrphanedStatuses(map[types.UID]struct{}{"mirror-1": {}, "kept": {}})
 	for u, want := range map[types.UID]bool{"static-1": true, "mirror-1": true, "kept": true, "a-orphan": false, "b-orphan": false} {
 		if _, ok := m.Get(u); ok != want {
@@ -433,7 +433,7 @@ func TestOrphanedStatusesAreRemoved(t *testing.T) {
 		}
 	}
 	for _, want := range []types.UID{"a-orphan", "b-orphan"} {
-		if c, err := w.Next(t.Context()); err != nil || !c.Forgotten || c.UID != want {
+		if c, err := w.wait(t.Context(), nil); err != nil || !c.Forgotten || c.UID != want {
 			t.Errorf("change %+v, %v", c, err)
 		}
 	}
@@ -449,13 +449,13 @@ func TestWatchTellsChangesInOrderOrAGap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := NewManager(Options{History: 3})
 		pod := newPod(apps("a0"))
-		_, from := m.Watch()
+		_, from := m.watch()
 		got := make(chan Change)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() {
 			for {
-				c, err := from.Next(ctx)
+				c, err := from.wait(ctx, nil)
 				if err != nil {
 					done <- err
 					return
@@ -475,8 +475,8 @@ func TestWatchTellsChangesInOrderOrAGap(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 
-		again := &Watcher{manager: m, next: 1}
-		if c, err := again.Next(t.Context()); err != nil || c.Version != 2 {
+		again := &watcher{manager: m, next: 1}
+		if c, err := again.wait(t.Context(), nil); err != nil || c.Version != 2 {
 			t.Errorf("resumed at %+v, %v", c, err)
 		}
 		for _, how := range []string{"A W1", "A R", "A T1"} {
@@ -484,16 +484,16 @@ func TestWatchTellsChangesInOrderOrAGap(t *testing.T) {
 		}
 		lagging := again
 		for range 2 {
-			if _, err := lagging.Next(t.Context()); !errors.Is(err, ErrGap) {
+			if _, err := lagging.wait(t.Context(), nil); !errors.Is(err, ErrGap) {
 				t.Errorf("error %v, want ErrGap", err)
 			}
 		}
-		list, w := m.Watch()
+		list, w := m.watch()
 		if len(list) != 1 || list[0].Version != 6 {
 			t.Errorf("list %+v", list)
 		}
 		set(t, m, pod, scene(newPod(), "A R"))
-		if c, err := w.Next(t.Context()); err != nil || c.Version != 7 {
+		if c, err := w.wait(t.Context(), nil); err != nil || c.Version != 7 {
 			t.Errorf("after the list: %+v, %v", c, err)
 		}
 	})
@@ -525,16 +525,16 @@ func TestHistoryIsKeptFromTheFirstWatchOn(t *testing.T) {
 	if m.history.ring != nil {
 		t.Errorf("changes are kept without a watcher: %+v", m.history.ring)
 	}
-	_, w := m.Watch()
+	_, w := m.watch()
 	for _, how := range []string{"A R", "A T1"} {
 		set(t, m, pod, scene(newPod(), how))
 	}
 	for want := uint64(2); want <= 3; want++ {
-		if c, err := w.Next(t.Context()); err != nil || c.Version != want {
+		if c, err := w.wait(t.Context(), nil); err != nil || c.Version != want {
 			t.Errorf("version %d, %v; want %d", c.Version, err, want)
 		}
 	}
-	if _, err := (&Watcher{manager: m}).Next(t.Context()); !errors.Is(err, ErrGap) {
+	if _, err := (&watcher{manager: m}).wait(t.Context(), nil); !errors.Is(err, ErrGap) {
 		t.Errorf("a change of before the first watcher: %v, want a gap", err)
 	}
 }

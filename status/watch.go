@@ -10,8 +10,7 @@ import (
 	"github.com/podwright/podwright/internal/timing"
 )
 
-// ErrGap is returned by [Watcher.Next] when changes were dropped before the watcher took them. Call
-// Watch again.
+// ErrGap is what [Manager.Changes] yields when changes were dropped before its caller took them.
 var ErrGap = errors.New("status watch: changes were missed")
 
 // errEnded says that the manager's Run has returned.
@@ -34,11 +33,11 @@ type Change struct {
 	Forgotten bool
 }
 
-// Watch returns the present status of all pods, in no particular order, and a watcher for the
+// watch returns the present status of all pods, in no particular order, and a watcher for the
 // changes that follow. A watcher costs nothing while it is not used: it has no buffer and no
-// goroutine, and needs no Close. From the first Watch on, changes are kept in the manager's history
+// goroutine, and needs no Close. From the first watch on, changes are kept in the manager's history
 // (Options.History); a watcher that lags behind further gets [ErrGap] and slows nothing down.
-func (m *Manager) Watch() ([]Change, *Watcher) {
+func (m *Manager) watch() ([]Change, *watcher) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	list := make([]Change, 0, len(m.pods))
@@ -46,21 +45,19 @@ func (m *Manager) Watch() ([]Change, *Watcher) {
 		list = append(list, e.change())
 	}
 	m.history.begin()
-	return list, &Watcher{manager: m, next: m.history.end}
+	return list, &watcher{manager: m, next: m.history.end}
 }
 
-// Watcher reads the stream of changes. It is for one goroutine at a time.
-type Watcher struct {
+// watcher reads the stream of changes. It is for one goroutine at a time.
+type watcher struct {
 	manager *Manager
 	next    uint64
 }
 
-// Next returns the next change, waiting for it if necessary. If changes were missed the error is
-// [ErrGap], for this and all later calls; otherwise it is that of ctx.
-func (w *Watcher) Next(ctx context.Context) (Change, error) { return w.wait(ctx, nil) }
-
-// wait is Next, but returns errEnded when ended was closed and nothing is left.
-func (w *Watcher) wait(ctx context.Context, ended <-chan struct{}) (Change, error) {
+// wait returns the next change, waiting for it if necessary. If changes were missed the error is
+// [ErrGap], for this and all later calls; it is errEnded when ended was closed and nothing is left,
+// otherwise that of ctx.
+func (w *watcher) wait(ctx context.Context, ended <-chan struct{}) (Change, error) {
 	for {
 		over := timing.Ended(ended) // checked first, so that what came before the end is still returned
 		w.manager.mu.Lock()
@@ -97,7 +94,7 @@ func (e *entry) change() Change {
 	}
 }
 
-// history is a ring of the newest changes since the first Watch: without a watcher it would keep
+// history is a ring of the newest changes since the first watch: without a watcher it would keep
 // old statuses that cannot be read. Guarded by Manager.mu.
 type history struct {
 	limit int

@@ -234,15 +234,16 @@ func (l *Loop) Undecided() error {
 	return errors.Join(problems...)
 }
 
-// Held returns the pods whose work waits for the gate, for their admission, or because
+// heldPods returns the pods whose work waits for the gate, for their admission, or because
 // the dispatcher panicked, sorted by UID.
-func (l *Loop) Held() []types.UID {
+func (l *Loop) heldPods() []types.UID {
 	all := append(l.held.uids(), l.verdicts.queue()...)
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
-// Holds reports whether a pod is among those of [Loop.Held], at less cost.
+// Holds reports whether a pod's work waits for the gate, for its admission, or because
+// the dispatcher panicked.
 func (l *Loop) Holds(uid types.UID) bool { return l.held.has(uid) || l.verdicts.waits(uid) }
 
 // TriggerHousekeeping asks for a housekeeping pass soon, at most one per 200 ms.

@@ -288,7 +288,7 @@ func TestGateHoldsSetupOnly(t *testing.T) { // B2 instead of L1, edge 24
 
 		source.set(newPod("a", "a"), newPod("b", "b"), newPod("c", "c"), newPod("d", "d", deleted))
 		l.want(t, "terminating pods pass", "create d")
-		if diff := cmp.Diff([]types.UID{"a", "b", "c"}, loop.Held()); diff != "" {
+		if diff := cmp.Diff([]types.UID{"a", "b", "c"}, loop.heldPods()); diff != "" {
 			t.Errorf("held (-want +got):\n%s", diff)
 		}
 		events.add("a")
@@ -297,7 +297,7 @@ func TestGateHoldsSetupOnly(t *testing.T) { // B2 instead of L1, edge 24
 		if !loop.Holds("a") || loop.Holds("b") {
 			t.Errorf("Holds says a %v, b %v", loop.Holds("a"), loop.Holds("b"))
 		}
-		if diff := cmp.Diff([]types.UID{"a"}, loop.Held()); diff != "" {
+		if diff := cmp.Diff([]types.UID{"a"}, loop.heldPods()); diff != "" {
 			t.Errorf("held (-want +got):\n%s", diff)
 		}
 		pass(40 * time.Second)
@@ -305,7 +305,7 @@ func TestGateHoldsSetupOnly(t *testing.T) { // B2 instead of L1, edge 24
 		gate(nil)
 		pass(retryMax)
 		l.want(t, "what was held goes once, with its strongest reason", "create a")
-		if got := loop.Held(); len(got) != 0 {
+		if got := loop.heldPods(); len(got) != 0 {
 			t.Errorf("held after the gate opened: %v", got)
 		}
 		gate(closed)
@@ -340,7 +340,7 @@ func TestGateChangedSetsUpHeldPodsAtOnce(t *testing.T) { // B2
 		pass(time.Minute)
 		loop.GateChanged()
 		l.want(t, "the gate is still closed")
-		if got := loop.Held(); len(got) != 1 {
+		if got := loop.heldPods(); len(got) != 1 {
 			t.Errorf("held: %v", got)
 		}
 		open.Store(true)
@@ -364,7 +364,7 @@ func TestDispatcherPanic(t *testing.T) { // B9, SI9
 		})
 		source.set(newPod("a", "a"), newPod("bad", "bad"), newPod("c", "c"))
 		l.want(t, "the others go on", "create a", "create c")
-		if diff := cmp.Diff([]types.UID{"bad"}, loop.Held()); diff != "" {
+		if diff := cmp.Diff([]types.UID{"bad"}, loop.heldPods()); diff != "" {
 			t.Errorf("held (-want +got):\n%s", diff)
 		}
 		pass(retryMin)

@@ -56,7 +56,7 @@ func (m *metrics) observe(l *Loop) (stop func(), err error) {
 				o.ObserveFloat64(m.age, l.options.Clock.Since(s.LastDelivery).Seconds(), instrument.Labels("source", s.Name))
 			}
 		}
-		o.ObserveInt64(m.held, int64(len(l.Held())))
+		o.ObserveInt64(m.held, int64(len(l.heldPods())))
 	})
 }
 

@@ -92,7 +92,9 @@ func (l *Loop) handlePod(ctx context.Context, o op, pod *v1.Pod) {
 }
 
 // IsEvicted reports whether a status is that of an evicted pod.
-func IsEvicted(s *v1.PodStatus) bool { return s.Phase == v1.PodFailed && s.Reason == "Evicted" }
+func IsEvicted(s *v1.PodStatus) bool {
+	return s.Phase == v1.PodFailed && s.Reason == podinfo.ReasonEvicted
+}
 
 var errUnknownOperation = errors.New("no operation has this number")
 

@@ -17,12 +17,18 @@ const variable = "PODWRIGHT_FLAWED"
 
 // Kit is a conformance kit and the flaws that it must catch.
 type Kit struct {
-	// Cases are the names of the kit's cases.
-	Cases []string
+	Cases []Case
 	// Caught maps the flaws that subjects have or may well have to the case that must notice.
 	Caught map[string]string
-	// Run executes a case on a subject with a flaw.
-	Run func(t *testing.T, name, flaw string)
+	// Says maps flaws to what a failure must say.
+	Says map[string]string
+}
+
+// Case is one of a kit's cases.
+type Case struct {
+	Name string
+	// Run executes the case on a subject with a flaw.
+	Run func(t *testing.T, flaw string)
 }
 
 // Flawed is the body of TestFlawed, the child.
@@ -31,8 +37,8 @@ func (k Kit) Flawed(t *testing.T) {
 		t.Skip("runs as a child of TestFlawsAreCaught")
 	}
 	for flaw, name := range k.Caught {
-		if slices.Contains(k.Cases, name) {
-			t.Run(flaw, func(t *testing.T) { k.Run(t, name, flaw) })
+		if at := slices.IndexFunc(k.Cases, func(c Case) bool { return c.Name == name }); at >= 0 {
+			t.Run(flaw, func(t *testing.T) { k.Cases[at].Run(t, flaw) })
 		}
 	}
 }
@@ -41,8 +47,8 @@ func (k Kit) Flawed(t *testing.T) {
 func (k Kit) CasesHaveFlaws(t *testing.T) {
 	names := slices.Collect(maps.Values(k.Caught))
 	for _, c := range k.Cases {
-		if !slices.Contains(names, c) {
-			t.Errorf("case %q has no flaw", c)
+		if !slices.Contains(names, c.Name) {
+			t.Errorf("case %q has no flaw", c.Name)
 		}
 	}
 }
@@ -62,6 +68,9 @@ func (k Kit) FlawsAreCaught(t *testing.T) {
 	for flaw, name := range k.Caught {
 		if !strings.Contains(string(out), "--- FAIL: TestFlawed/"+strings.ReplaceAll(flaw, " ", "_")+" (") {
 			t.Errorf("flaw %q is not caught by %q:\n%s", flaw, name, out)
+		}
+		if !strings.Contains(string(out), k.Says[flaw]) {
+			t.Errorf("flaw %q: no failure says %q:\n%s", flaw, k.Says[flaw], out)
 		}
 	}
 }

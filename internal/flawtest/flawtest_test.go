@@ -23,18 +23,19 @@ func is(got, want int) error {
 }
 
 func kit() Kit {
-	return Kit{
-		Cases: []string{"adds", "adds 0s"}, Caught: map[string]string{"takes away": "adds", "begins at 1": "adds 0s"},
-		Run: func(t *testing.T, name, flaw string) {
+	k := Kit{Caught: map[string]string{"takes away": "adds", "begins at 1": "adds 0s"}, Says: map[string]string{"takes away": "it does not"}}
+	for name, check := range sums {
+		k.Cases = append(k.Cases, Case{Name: name, Run: func(t *testing.T, flaw string) {
 			flawed := func(a, b int) int { return a - b }
 			if flaw == "begins at 1" {
 				flawed = func(a, b int) int { return 1 + a + b }
 			}
-			if err := sums[name](flawed); err != nil {
+			if err := check(flawed); err != nil {
 				t.Error(err)
 			}
-		},
+		}})
 	}
+	return k
 }
 
 func TestFlawed(t *testing.T)         { kit().Flawed(t) }

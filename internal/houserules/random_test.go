@@ -18,15 +18,11 @@ var randomMakers = set("New", "NewPCG", "NewChaCha8", "NewSource", "NewZipf")
 // randomOwners are the files that may make a source, and why.
 var randomOwners = map[string]string{
 	"internal/containerdtest/containerdtest.go": "the bytes of an image, from its name",
-	"internal/node/hooks.go":                    "the default of Hooks.Rand",
+	"internal/timing/jitter.go":                 "the default of the options of the engine's parts",
 	"kube/certs/options.go":                     "the default of Options.Rand",
 	"kube/tokens/options.go":                    "the default of Options.Rand",
-	"pleg/options.go":                           "the default of Options.Rand",
-	"podworkers/options.go":                     "the default of Options.Rand",
-	"probe/options.go":                          "the default of Options.Rand",
 	"runtime/pods/options.go":                   "the default of Options.Rand",
 	"status/checkpoint/reserve.go":              "bytes that do not compress, always the same",
-	"status/manager.go":                         "the default of Options.Rand",
 }
 
 // randomnessIsAnOption: what is drawn from the process-wide source, or from a source that is
@@ -77,22 +73,22 @@ func randomRules() []rule {
 			"pleg/d.go":                  "package p\n\nimport . \"math/rand/v2\"\n\nvar f = IntN(3)\n",
 			"pleg/e.go":                  body("math/rand/v2", "_ = rand.New(rand.NewPCG(1, 2)).Float64()"),
 			"pleg/f.go":                  "package p\n\nimport (\n\ta \"math/rand\"\n\tb \"math/rand\"\n)\n\nvar f, g = a.Int(), b.Int()\n",
-			"pleg/options.go":            body("math/rand/v2", "_ = rand.IntN(3)"),
+			"internal/timing/jitter.go":  body("math/rand/v2", "_ = rand.IntN(3)"),
 			"kube/certs/a.go":            body("math/rand/v2", "_ = rand.N(3)"),
 			"kube/cmd/main.go":           "package main\n\nimport \"math/rand\"\n\nvar f = rand.Int()\n",
 			"internal/enginetest/rig.go": body("math/rand/v2", "_ = rand.Int()"),
 		},
 		keeps: map[string]string{
-			"pleg/a.go":       "package p\n\nimport \"math/rand/v2\"\n\nfunc f(r *rand.Rand) float64 { return r.Float64() }\n",
-			"pleg/options.go": body("math/rand/v2", "_ = rand.New(rand.NewPCG(1, 2)).Float64()"),
-			"pleg/a_test.go":  body("math/rand/v2", "_ = rand.IntN(3)"),
-			"examples/a/a.go": body("math/rand/v2", "_ = rand.IntN(3)"),
-			"pleg/b.go":       body("crypto/rand", "_ = rand.Text()"),
+			"pleg/a.go":                 "package p\n\nimport \"math/rand/v2\"\n\nfunc f(r *rand.Rand) float64 { return r.Float64() }\n",
+			"internal/timing/jitter.go": body("math/rand/v2", "_ = rand.New(rand.NewPCG(1, 2)).Float64()"),
+			"pleg/a_test.go":            body("math/rand/v2", "_ = rand.IntN(3)"),
+			"examples/a/a.go":           body("math/rand/v2", "_ = rand.IntN(3)"),
+			"pleg/b.go":                 body("crypto/rand", "_ = rand.Text()"),
 		},
 		finds: []string{
 			"pleg/a.go:5: rand.Intn", "pleg/b.go:5: rand.Float64", "pleg/c.go:5: rand.Float64", "pleg/d.go:3: dot import of math/rand/v2",
 			"pleg/e.go:5: rand.New;", "pleg/e.go:5: rand.NewPCG;", "pleg/f.go:8: rand.Int of", "pleg/f.go:8: rand.Int of",
-			"pleg/options.go:5: rand.IntN", "kube/certs/a.go:5: rand.N of", "kube/cmd/main.go:5: rand.Int of", "internal/enginetest/rig.go:5: rand.Int of",
+			"internal/timing/jitter.go:5: rand.IntN", "kube/certs/a.go:5: rand.N of", "kube/cmd/main.go:5: rand.Int of", "internal/enginetest/rig.go:5: rand.Int of",
 		},
 	}}
 }

@@ -205,6 +205,7 @@ func textRules() []rule {
 				"a.md":      "It begins\nanew.\nIt stays for\never. Who has credentials pulls alone.\n",
 				"pleg/b.go": "package p\n\n// g waits. It stays for\n// ever.\nvar g = \"x\" +\n\t\"is put off, \" + \"or put \" + \"off\"\n\nvar h = []string{`a\nanew`}\n",
 				"pleg/c.go": "package p\n\n// Who reads it is told. A list of such.\nvar c = 1\n",
+				"pleg/d.go": body("os", "for sight, i := range os.Args {\n\t\tsettled, err := i, sight\n\t}\n\tfor range os.Args {\n\t}"),
 			},
 			keeps: map[string]string{
 				"pleg/a.go":      "package p\n\n// f is called once, thereby. Who may read it? No one such file.\nfunc f() { nobody := 1; _ = nobody; _ = \"root:x:0\\nnobody:x:1\" }\n\ntype insight struct{}\n",
@@ -213,6 +214,7 @@ func textRules() []rule {
 			finds: []string{
 				"pleg/a.go:3: \"nobody\"", "the name lineOfSight", "the name twin", "a.md:2: \"anew", "a.md:3: \"for\\never", "a.md:4: \"Who has\"", "pleg/b.go:3: \"for\\n ever",
 				"pleg/b.go:5: \"put off\" in a text", "pleg/b.go:5: \"put off\" in a text", "pleg/b.go:8: \"anew\" in a text", "pleg/c.go:3: \"Who reads\"", "pleg/c.go:3: \"of such.\"",
+				"pleg/d.go:5: the name sight", "pleg/d.go:6: the name settled",
 			},
 		},
 		{

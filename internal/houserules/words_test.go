@@ -120,10 +120,10 @@ var oddWords = regexp.MustCompile(`(?i)\b(nobody|anew|for\s+people|(?:him|her)se
 var oddSubject = regexp.MustCompile(`\b(Who\s+(?:has|had|is|wants|needs|reads|asks|can|uses|does|gives|takes|writes|cannot|opens|sends|makes))\s[^?.;|]*[.;]`)
 
 // opaqueNames are words in names that hide what a thing is.
-var opaqueNames = set("sight", "uncut", "door", "doubt", "twin", "twins", "wiped", "tidier", "tidiers", "settle", "settled")
+var opaqueNames = set("sight", "uncut", "door", "doubt", "twin", "twins", "wiped", "tidier", "tidiers", "settle", "settled", "unsettled")
 
 // declared calls f for each name a file declares: functions, types, values, fields,
-// parameters and methods.
+// parameters, methods and variables.
 func declared(s *source, f func(*ast.Ident)) {
 	ast.Inspect(s.syntax, func(n ast.Node) bool {
 		var names []*ast.Ident
@@ -136,12 +136,30 @@ func declared(s *source, f func(*ast.Ident)) {
 			names = n.Names
 		case *ast.Field:
 			names = n.Names
+		case *ast.AssignStmt:
+			if n.Tok == token.DEFINE {
+				names = identifiers(n.Lhs...)
+			}
+		case *ast.RangeStmt:
+			if n.Tok == token.DEFINE {
+				names = identifiers(n.Key, n.Value)
+			}
 		}
 		for _, id := range names {
 			f(id)
 		}
 		return true
 	})
+}
+
+// identifiers returns the expressions that are plain names.
+func identifiers(all ...ast.Expr) (names []*ast.Ident) {
+	for _, e := range all {
+		if id, ok := e.(*ast.Ident); ok {
+			names = append(names, id)
+		}
+	}
+	return names
 }
 
 // camelWords splits a name into its words in lower case.

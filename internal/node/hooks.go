@@ -2,10 +2,8 @@ package node
 
 import (
 	"context"
-	cryptorand "crypto/rand"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"reflect"
 	"slices"
 	"sync"
@@ -79,9 +77,7 @@ func NewHooks(options HookOptions) *Hooks {
 		options.Calls = foreign.New(options.Clock)
 	}
 	if options.Hooks.Rand == nil {
-		var seed [32]byte
-		_, _ = cryptorand.Read(seed[:]) // never fails
-		options.Hooks.Rand = rand.New(rand.NewChaCha8(seed)).Float64
+		options.Hooks.Rand = timing.Jitter()
 	}
 	return &Hooks{options: options, changed: make(chan struct{}, 1)}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/podwright/podwright/internal/backoff"
 	"github.com/podwright/podwright/internal/instrument"
 	"github.com/podwright/podwright/internal/podinfo"
+	"github.com/podwright/podwright/internal/restartpolicy"
 	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/runtime"
 )
@@ -417,7 +418,7 @@ func (k *Kills) observe(o metric.Observer) {
 func (k *Kills) tell(events []told) {
 	for _, e := range events {
 		ref := &v1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: e.namespace, Name: e.name, UID: e.uid, FieldPath: k.fieldPath(e)}
-		k.options.Events.Eventf(ref, v1.EventTypeWarning, oomKilled, "%s", e.text)
+		k.options.Events.Eventf(ref, v1.EventTypeWarning, restartpolicy.OOMKilled, "%s", e.text)
 	}
 }
 

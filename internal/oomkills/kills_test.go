@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/internal/instrument/instrumenttest"
+	"github.com/podwright/podwright/internal/restartpolicy"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -46,15 +47,15 @@ func TestKillsOfALife(t *testing.T) {
 		{name: "nothing", readings: []reading{{0, 0}, {10, 0}}, want: 0},
 		{name: "two processes", readings: []reading{{0, 0}, {10, 1}, {20, 1}, {30, 2}}, want: 2},
 		{name: "before the agent", old: true, readings: []reading{{0, 3}, {10, 3}, {20, 4}}, want: 1},
-		{name: "the container", readings: []reading{{0, 0}}, end: &runtime.ContainerStatus{Reason: oomKilled, ExitCode: 137, FinishedAt: at(5)}, want: 1},
-		{name: "never read", end: &runtime.ContainerStatus{Reason: oomKilled, ExitCode: 137, FinishedAt: at(5)}, want: 1},
+		{name: "the container", readings: []reading{{0, 0}}, end: &runtime.ContainerStatus{Reason: restartpolicy.OOMKilled, ExitCode: 137, FinishedAt: at(5)}, want: 1},
+		{name: "never read", end: &runtime.ContainerStatus{Reason: restartpolicy.OOMKilled, ExitCode: 137, FinishedAt: at(5)}, want: 1},
 		{name: "ended by itself", readings: []reading{{0, 0}}, end: &runtime.ContainerStatus{Reason: "Error", ExitCode: 137, FinishedAt: at(5)}, want: 0},
-		{name: "a process, then the container", readings: []reading{{0, 1}}, end: &runtime.ContainerStatus{Reason: oomKilled, ExitCode: 137, FinishedAt: at(5)}, want: 2},
-		{name: "read between the kill and the end", readings: []reading{{5, 1}}, end: &runtime.ContainerStatus{Reason: oomKilled, ExitCode: 137, FinishedAt: at(5.2)}, want: 1},
-		{name: "read after the end", readings: []reading{{5, 1}}, end: &runtime.ContainerStatus{Reason: oomKilled, ExitCode: 137, FinishedAt: at(4.9)}, want: 1},
-		{name: "a process, then an end of its own", readings: []reading{{0, 1}}, end: &runtime.ContainerStatus{Reason: oomKilled, FinishedAt: at(5)}, want: 1},
-		{name: "a process, then stopped", readings: []reading{{0, 1}}, end: &runtime.ContainerStatus{Reason: oomKilled, ExitCode: 137, FinishedAt: at(5)}, stopping: true, want: 1},
-		{name: "a process that no reading saw, then an end of its own", readings: []reading{{0, 0}}, end: &runtime.ContainerStatus{Reason: oomKilled, FinishedAt: at(5)}, want: 1},
+		{name: "a process, then the container", readings: []reading{{0, 1}}, end: &runtime.ContainerStatus{Reason: restartpolicy.OOMKilled, ExitCode: 137, FinishedAt: at(5)}, want: 2},
+		{name: "read between the kill and the end", readings: []reading{{5, 1}}, end: &runtime.ContainerStatus{Reason: restartpolicy.OOMKilled, ExitCode: 137, FinishedAt: at(5.2)}, want: 1},
+		{name: "read after the end", readings: []reading{{5, 1}}, end: &runtime.ContainerStatus{Reason: restartpolicy.OOMKilled, ExitCode: 137, FinishedAt: at(4.9)}, want: 1},
+		{name: "a process, then an end of its own", readings: []reading{{0, 1}}, end: &runtime.ContainerStatus{Reason: restartpolicy.OOMKilled, FinishedAt: at(5)}, want: 1},
+		{name: "a process, then stopped", readings: []reading{{0, 1}}, end: &runtime.ContainerStatus{Reason: restartpolicy.OOMKilled, ExitCode: 137, FinishedAt: at(5)}, stopping: true, want: 1},
+		{name: "a process that no reading saw, then an end of its own", readings: []reading{{0, 0}}, end: &runtime.ContainerStatus{Reason: restartpolicy.OOMKilled, FinishedAt: at(5)}, want: 1},
 	} {
 		l, got := &life{based: !c.old}, int64(0)
 		for _, r := range c.readings {
@@ -298,7 +299,7 @@ func TestProcessesAndContainersAreToldOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		b := container(idB, runtime.Running)
-		dead := ended(a, 137, oomKilled)
+		dead := ended(a, 137, restartpolicy.OOMKilled)
 		r.show("u", dead, b)
 		r.show("u", dead, b)
 		whole := "default/web spec.containers{app} Warning OOMKilled Out of memory: the kernel killed container app"
@@ -374,7 +375,7 @@ func TestEarlierKillsAreNotTold(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					long, short := container(idA, runtime.Running), container(idB, runtime.Running)
 					long.StartedAt, short.StartedAt = long.StartedAt.Add(change), short.StartedAt.Add(change)
-					dead := ended(short, 137, oomKilled)
+					dead := ended(short, 137, restartpolicy.OOMKilled)
 					dead.FinishedAt = dead.StartedAt.Add(time.Second)
 					r := newUnreadRig(t)
 					groups(t, r.root, true, map[string]int{"k8s.io/" + idA: 4})
@@ -405,7 +406,7 @@ func TestEndSeenByTheFirstReading(t *testing.T) {
 		r := newUnreadRig(t)
 		a := container(idA, runtime.Running)
 		r.show("u", a)
-		r.views["u"] = &runtime.PodStatus{UID: "u", Namespace: "default", Name: "web", Containers: []*runtime.ContainerStatus{ended(a, 137, oomKilled)}}
+		r.views["u"] = &runtime.PodStatus{UID: "u", Namespace: "default", Name: "web", Containers: []*runtime.ContainerStatus{ended(a, 137, restartpolicy.OOMKilled)}}
 		close(r.read)
 		synctest.Wait()
 		r.want(1, "default/web spec.containers{app} Warning OOMKilled Out of memory: the kernel killed container app")
@@ -418,7 +419,7 @@ func TestLaterKillsAreToldWhateverTheClock(t *testing.T) {
 		r := newRig(t, container(idB, runtime.Running))
 		a := container(idA, runtime.Running)
 		a.StartedAt, a.RestartCount = a.StartedAt.Add(-time.Hour), 1
-		dead := ended(a, 137, oomKilled)
+		dead := ended(a, 137, restartpolicy.OOMKilled)
 		dead.FinishedAt = a.StartedAt.Add(time.Second)
 		r.show("u", dead, r.views["u"].Containers[0])
 		r.want(1, "default/web spec.containers{app} Warning OOMKilled Out of memory: the kernel killed container app")
@@ -450,7 +451,7 @@ func TestFirstReadingLacksAContainer(t *testing.T) {
 				}
 				r := newRig(t, first...)
 				r.show("u", a)
-				r.show("u", a, ended(b, 137, oomKilled))
+				r.show("u", a, ended(b, 137, restartpolicy.OOMKilled))
 				r.mu.Lock()
 				defer r.mu.Unlock()
 				if !slices.Equal(r.events, c.want) {
@@ -465,7 +466,7 @@ func TestFirstReadingLacksAContainer(t *testing.T) {
 func TestQuickEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
-		side := ended(container("short", runtime.Running), 137, oomKilled)
+		side := ended(container("short", runtime.Running), 137, restartpolicy.OOMKilled)
 		side.Name = "side"
 		r.show("u", side)
 		r.want(0, "default/web spec.initContainers{side} Warning OOMKilled Out of memory: the kernel killed container side")

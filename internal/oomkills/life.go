@@ -3,12 +3,11 @@ package oomkills
 import (
 	"time"
 
+	"github.com/podwright/podwright/internal/restartpolicy"
 	"github.com/podwright/podwright/runtime"
 )
 
 const (
-	// oomKilled is a runtime's reason for the end of a container.
-	oomKilled = "OOMKilled"
 	// killedCode is the exit code of a process that was killed.
 	killedCode = 137
 	// endDelay is how long after a kill the container's end may come if the kill caused it.
@@ -53,7 +52,7 @@ func (l *life) read(count int64, began time.Time) int64 {
 // first was killed; for a container that is being stopped, an exit by SIGKILL then proves nothing.
 func (l *life) end(status *runtime.ContainerStatus, stopping bool) int64 {
 	l.ended = true
-	if status.Reason != oomKilled {
+	if status.Reason != restartpolicy.OOMKilled {
 		return 0
 	}
 	if l.kills > 0 && (stopping || status.ExitCode != killedCode || status.FinishedAt.Sub(l.grewAt) < endDelay) {

@@ -1,6 +1,6 @@
 // Package podinfo answers the questions that every part of the engine asks about a v1.Pod: where it
-// comes from, whether it has ended, how important it is, what it requests, and how events about it
-// are recorded. Each answer is a function of the object alone. The package knows no state of the
+// comes from, whether it has ended, how important it is, what it requests, how long it may take to
+// stop, and how events about it are recorded. Each answer is a function of the object alone. The package knows no state of the
 // engine.
 //
 //	source       Static, Mirror, FullName, the annotations     pod.go
@@ -8,6 +8,7 @@
 //	resources    ContainerRequest, ContainerLimit,
 //	             Requests, Request, Limit                      resources.go
 //	QoS class    QoS                                           qos.go
+//	stopping     Grace, StopWait                               grace.go
 //	requests     RequestHeaders                                headers.go
 //	events       EventRecorder, DiscardEvents,
 //	             NodeReference, EventText                      events.go

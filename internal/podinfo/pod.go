@@ -1,6 +1,10 @@
 package podinfo
 
-import v1 "k8s.io/api/core/v1"
+import (
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+)
 
 // Annotations that are written on pods locally (spec/syncloop.md 3).
 const (
@@ -32,6 +36,9 @@ func Mirror(pod *v1.Pod) bool {
 	return ok
 }
 
+// ReasonEvicted is the status reason of pods that were evicted, and of pods refused under pressure.
+const ReasonEvicted = "Evicted"
+
 // Terminal reports whether this phase is final.
 func Terminal(phase v1.PodPhase) bool {
 	return phase == v1.PodSucceeded || phase == v1.PodFailed
@@ -51,6 +58,13 @@ func Ready(status *v1.PodStatus) bool {
 // deleted, or has ended.
 func ShowsEnd(pod *v1.Pod) bool {
 	return pod.DeletionTimestamp != nil || Terminal(pod.Status.Phase)
+}
+
+// HasContainer reports whether the pod's spec names this container, of whatever kind.
+func HasContainer(pod *v1.Pod, name string) bool {
+	found := slices.ContainsFunc(pod.Spec.EphemeralContainers, func(c v1.EphemeralContainer) bool { return c.Name == name })
+	each(&pod.Spec, func(c *v1.Container) { found = found || c.Name == name })
+	return found
 }
 
 // FullName returns the name that may exist only once on a node.

@@ -40,6 +40,19 @@ func TestSucceededAndFailedAreTerminal(t *testing.T) {
 	}
 }
 
+func TestContainersOfEveryKindAreNamed(t *testing.T) {
+	pod := &v1.Pod{Spec: v1.PodSpec{
+		InitContainers:      []v1.Container{{Name: "setup"}},
+		Containers:          []v1.Container{{Name: "main"}, {Name: "beside"}},
+		EphemeralContainers: []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "debug"}}},
+	}}
+	for name, want := range map[string]bool{"setup": true, "main": true, "beside": true, "debug": true, "mai": false, "": false} {
+		if HasContainer(pod, name) != want {
+			t.Errorf("%q: %v", name, !want)
+		}
+	}
+}
+
 func TestFullNameIsNameThenNamespace(t *testing.T) {
 	if got := FullName("default", "web"); got != "web_default" {
 		t.Error(got)

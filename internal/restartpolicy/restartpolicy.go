@@ -19,6 +19,14 @@ const (
 	RestartAll
 )
 
+// Reasons that runtimes give for the end of a container.
+const (
+	// OOMKilled: the kernel killed it for its memory use.
+	OOMKilled = "OOMKilled"
+	// StartError: it could not be started.
+	StartError = "StartError"
+)
+
 // IsSidecar reports whether an init container is restartable: it starts in init
 // order, then runs alongside the app containers.
 func IsSidecar(c *v1.Container) bool {
@@ -80,12 +88,9 @@ func OnExit(pod *v1.Pod, c *v1.Container, code int32) Decision {
 	return Stay
 }
 
-// oomKilled is the runtime's reason for a container that the kernel killed for its memory use.
-const oomKilled = "OOMKilled"
-
 // InitFailed reports whether an init container that exited like this has failed: the kernel's kill
 // is a failure whatever the code.
-func InitFailed(code int32, reason string) bool { return code != 0 || reason == oomKilled }
+func InitFailed(code int32, reason string) bool { return code != 0 || reason == OOMKilled }
 
 // InitDone reports whether an init container in this state has ended and done its work.
 func InitDone(state *v1.ContainerState) bool {

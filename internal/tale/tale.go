@@ -171,7 +171,7 @@ func (t *Tale) Differences(calm *Tale) (all []string) {
 	all = append(all, t.takenBack...)
 	for subject := range t.statuses {
 		if calm.statuses[subject] == nil {
-			differ("%s: told of, unlike in the undisturbed life: %q", subject, t.statuses[subject])
+			differ("%s: the undisturbed life reports nothing of it, this one %q", subject, t.statuses[subject])
 		}
 	}
 	for subject, told := range calm.statuses {

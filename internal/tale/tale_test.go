@@ -55,7 +55,7 @@ func TestDifferences(t *testing.T) {
 		"a status goes back":    {other: told(status(v1.PodRunning, runs(0)), status(v1.PodPending), status(v1.PodFailed, ended(0, 7))), want: "status 1 is not what"},
 		"the last is missed":    {other: told(status(v1.PodPending), status(v1.PodRunning, runs(0))), want: "does not end as"},
 		"another exit code":     {other: told(status(v1.PodPending), status(v1.PodFailed, ended(0, 137))), want: "ends of containers"},
-		"an unknown pod":        {other: undisturbed(), after: func(o *Tale) { o.Tell("stranger", status(v1.PodPending), false) }, want: "stranger: told of"},
+		"an unknown pod":        {other: undisturbed(), after: func(o *Tale) { o.Tell("stranger", status(v1.PodPending), false) }, want: "stranger: the undisturbed life reports nothing of it"},
 		"a note that differs":   {other: undisturbed(), after: func(o *Tale) { o.Note("node", "not ready") }, want: "node: status 1"},
 		"started twice":         {other: undisturbed(), after: func(o *Tale) { o.Started("pod/main", 2) }, want: "starts:"},
 		"another look":          {other: undisturbed(), after: func(o *Tale) { o.See(nil) }, want: "2 looks"},

@@ -115,7 +115,7 @@ func (c *Calls) Read(ctx context.Context, uid types.UID) (*runtime.PodStatus, er
 	if !c.open.needsList(uid) {
 		return c.o.Cache.ReadObjects(ctx, uid)
 	}
-	over := c.open.unsettled(uid) == nil // before the reading
+	over := c.open.unknownOutcome(uid) == nil // before the reading
 	status, err := c.o.Cache.ReadNow(ctx, uid)
 	if err == nil && over {
 		c.open.setCertain(uid)
@@ -261,7 +261,7 @@ func (c *Calls) knowsAll(uid types.UID) bool {
 	return c != nil && c.o.Cache != nil && !c.open.needsList(uid)
 }
 
-// unanswered returns an error that names an unanswered start of the pod; unsettled also
+// unanswered returns an error that names an unanswered start of the pod; unknownOutcome also
 // considers starts that were cut off and may still be completed.
 func (c *Calls) unanswered(uid types.UID) error {
 	if c == nil {
@@ -270,11 +270,11 @@ func (c *Calls) unanswered(uid types.UID) error {
 	return c.open.unanswered(uid)
 }
 
-func (c *Calls) unsettled(uid types.UID) error {
+func (c *Calls) unknownOutcome(uid types.UID) error {
 	if c == nil {
 		return nil
 	}
-	return c.open.unsettled(uid)
+	return c.open.unknownOutcome(uid)
 }
 
 // forget drops what is remembered of a pod that is gone.

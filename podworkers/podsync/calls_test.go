@@ -227,19 +227,19 @@ func TestStartOutlastsItsStep(t *testing.T) {
 					}
 					<-time.After(time.Minute)
 					synctest.Wait()
-					if unsettled := c.unsettled("u"); (unsettled != nil) != rt.hang {
-						t.Errorf("%+v: after a minute: %v", rt, unsettled)
+					if unknownOutcome := c.unknownOutcome("u"); (unknownOutcome != nil) != rt.hang {
+						t.Errorf("%+v: after a minute: %v", rt, unknownOutcome)
 					}
 					<-time.After(openLimit - time.Minute - startTimeout)
 					synctest.Wait()
 					if err := c.unanswered("u"); err != nil {
 						t.Errorf("the call goes on: %v", err)
 					}
-					if unsettled := c.unsettled("u"); (unsettled != nil) != rt.hang {
-						t.Errorf("%+v: just cut off: %v", rt, unsettled)
+					if unknownOutcome := c.unknownOutcome("u"); (unknownOutcome != nil) != rt.hang {
+						t.Errorf("%+v: just cut off: %v", rt, unknownOutcome)
 					}
-					<-time.After(settling)
-					if err := c.unsettled("u"); err != nil || len(c.open.byPod) > 0 {
+					<-time.After(lateCompletion)
+					if err := c.unknownOutcome("u"); err != nil || len(c.open.byPod) > 0 {
 						t.Errorf("%v, %d pods remembered", err, len(c.open.byPod))
 					}
 				}
@@ -327,11 +327,11 @@ func TestCutOffStartsDoNotPileUp(t *testing.T) {
 		if n := len(c.open.byPod["u"]); n > 3 {
 			t.Errorf("%d calls are remembered", n)
 		}
-		if c.open.unsettled("u") == nil {
+		if c.open.unknownOutcome("u") == nil {
 			t.Error("the last call may still be completed")
 		}
 		<-time.After(time.Minute)
-		if err := c.open.unsettled("u"); err != nil || len(c.open.byPod) != 0 {
+		if err := c.open.unknownOutcome("u"); err != nil || len(c.open.byPod) != 0 {
 			t.Errorf("%v, %d pods are remembered", err, len(c.open.byPod))
 		}
 	})
@@ -346,8 +346,8 @@ func TestPodIsListedAfterACallThatFailed(t *testing.T) {
 		over time.Duration
 	}{
 		"refused":   {&callee{err: errFake}, 0},
-		"timed out": {&callee{err: runtime.ErrDeadline}, settling},
-		"goexit":    {&callee{exits: true}, settling},
+		"timed out": {&callee{err: runtime.ErrDeadline}, lateCompletion},
+		"goexit":    {&callee{exits: true}, lateCompletion},
 	} {
 		for _, start := range starts {
 			t.Run(name+" "+start, func(t *testing.T) {
@@ -378,8 +378,8 @@ func TestPodIsListedAfterACallThatFailed(t *testing.T) {
 					read("read")
 					_ = calling[start](ctx, c)
 					c.forget("u") // its next life begins without uncertain calls
-					<-time.After(settling)
-					_ = c.unsettled("u")
+					<-time.After(lateCompletion)
+					_ = c.unknownOutcome("u")
 					read("read")
 				})
 			})

@@ -30,7 +30,7 @@ func (s *Syncer) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, view *runt
 		s.stopping.add(pod)
 	}
 	s.o.Probes.StopLivenessAndStartup(pod.UID)
-	unsettled := s.o.Calls.unsettled(pod.UID) // before the reading
+	unknownOutcome := s.o.Calls.unknownOutcome(pod.UID) // before the reading
 	if err := s.pods.KillPod(ctx, pod, view, gracePeriodSeconds); err != nil {
 		return fmt.Errorf("stop the pod: %w", err)
 	}
@@ -46,8 +46,8 @@ func (s *Syncer) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, view *runt
 	if err := s.o.Calls.awaitListed(pod.UID, fresh); err != nil {
 		return err // the unlisted object may run
 	}
-	if unsettled != nil {
-		return unsettled // what the call makes may run
+	if unknownOutcome != nil {
+		return unknownOutcome // what the call makes may run
 	}
 	s.o.Probes.RemovePod(pod.UID)
 	s.o.Records.ForgetProbes(pod.UID)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -197,23 +196,18 @@ func TestSoundSyncerPasses(t *testing.T) {
 
 // kit is what is checked, by flaws.
 func kit() flawtest.Kit {
-	k := flawtest.Kit{Caught: caught(), Run: runFlawed}
+	k := flawtest.Kit{Caught: caught()}
 	for _, c := range syncertest.Cases() {
-		k.Cases = append(k.Cases, c.Name)
+		k.Cases = append(k.Cases, flawtest.Case{Name: c.Name, Run: func(t *testing.T, flaw string) {
+			c.Run(t, func(t *testing.T) syncertest.Subject {
+				s := factory(flaw)(t)
+				s.Timeout = 20 * time.Second // many flaws show as something that never comes
+				s.Clock = flawtest.Hurried{By: 50}
+				return s
+			})
+		}})
 	}
 	return k
-}
-
-// runFlawed runs a case on a subject with a flaw.
-func runFlawed(t *testing.T, name, flaw string) {
-	cases := syncertest.Cases()
-	c := cases[slices.IndexFunc(cases, func(c syncertest.Case) bool { return c.Name == name })]
-	c.Run(t, func(t *testing.T) syncertest.Subject {
-		s := factory(flaw)(t)
-		s.Timeout = 20 * time.Second // many flaws show as something that never comes
-		s.Clock = flawtest.Hurried{By: 50}
-		return s
-	})
 }
 
 func TestFlawed(t *testing.T)         { kit().Flawed(t) }

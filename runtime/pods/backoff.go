@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/restartpolicy"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/pods/internal/crashloop"
 	"github.com/podwright/podwright/runtime/pods/internal/meta"
@@ -93,9 +94,9 @@ func (c *CrashLoopByExit) policies() (out crashloop.Policies) {
 // exitClass returns how an exited container ended.
 func exitClass(c *runtime.ContainerStatus) crashloop.Class {
 	switch {
-	case c.Reason == "OOMKilled":
+	case c.Reason == restartpolicy.OOMKilled:
 		return crashloop.OOMKilled
-	case c.StartedAt.IsZero() || c.Reason == "StartError":
+	case c.StartedAt.IsZero() || c.Reason == restartpolicy.StartError:
 		return crashloop.StartError
 	case c.ExitCode == 0:
 		return crashloop.Success

@@ -3,9 +3,6 @@ package runtimetest_test
 import (
 	"context"
 	"errors"
-	"os"
-	"os/exec"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright/internal/flawtest"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/fake"
@@ -136,13 +134,13 @@ func as(change func(*broken)) func(*fake.Runtime) cri.RuntimeService {
 // defects are mistakes real runtimes and adapters have made, or may well make.
 func defects() []defect {
 	return []defect{
-		{"exit code lost", "container/exit_codes_arrive", as(func(b *broken) {
+		{"exit code lost", "container/exit codes arrive", as(func(b *broken) {
 			b.status = func(s *runtimeapi.ContainerStatus) { s.ExitCode = 0 }
 		})},
-		{"annotation lost", "container/labels_and_annotations_are_kept_verbatim", as(func(b *broken) {
+		{"annotation lost", "container/labels and annotations are kept verbatim", as(func(b *broken) {
 			b.status = func(s *runtimeapi.ContainerStatus) { delete(s.Annotations, "example.com/empty") }
 		})},
-		{"annotations missing in lists", "container/labels_and_annotations_are_kept_verbatim", as(func(b *broken) {
+		{"annotations missing in lists", "container/labels and annotations are kept verbatim", as(func(b *broken) {
 			b.list = func(list []*runtimeapi.Container) []*runtimeapi.Container {
 				for _, c := range list {
 					c.Annotations = nil
@@ -150,25 +148,25 @@ func defects() []defect {
 				return list
 			}
 		})},
-		{"label lost", "container/labels_and_annotations_are_kept_verbatim", as(func(b *broken) {
+		{"label lost", "container/labels and annotations are kept verbatim", as(func(b *broken) {
 			b.status = func(s *runtimeapi.ContainerStatus) { delete(s.Labels, "empty") }
 		})},
-		{"a second container of a taken name", "container/a_name_and_attempt_exist_once", as(func(b *broken) {
+		{"a second container of a taken name", "container/a name and attempt exist once", as(func(b *broken) {
 			b.create = func(c *runtimeapi.ContainerConfig) { c.Metadata.Attempt++ }
 		})},
-		{"attempt lost", "container/restart_counts_are_kept", as(func(b *broken) {
+		{"attempt lost", "container/restart counts are kept", as(func(b *broken) {
 			b.status = func(s *runtimeapi.ContainerStatus) { s.Metadata.Attempt = 0 }
 		})},
-		{"sandbox attempt lost", "sandbox/metadata_and_attempt_are_kept", as(func(b *broken) {
+		{"sandbox attempt lost", "sandbox/metadata and attempt are kept", as(func(b *broken) {
 			b.sandbox = func(s *runtimeapi.PodSandboxStatus) { s.Metadata.Attempt = 0 }
 		})},
-		{"finish time in seconds", "container/times_are_ordered", as(func(b *broken) {
+		{"finish time in seconds", "container/times are ordered", as(func(b *broken) {
 			b.status = func(s *runtimeapi.ContainerStatus) { s.FinishedAt /= int64(time.Second) }
 		})},
-		{"state filter ignored", "container/list_filters_select", as(func(b *broken) {
+		{"state filter ignored", "container/list filters select", as(func(b *broken) {
 			b.filter = func(f *runtimeapi.ContainerFilter) { f.State = nil }
 		})},
-		{"a list of the past", "container/created,_running,_exited,_gone", as(func(b *broken) {
+		{"a list of the past", "container/created, running, exited, gone", as(func(b *broken) {
 			states := map[string]runtimeapi.ContainerState{}
 			b.list = func(list []*runtimeapi.Container) []*runtimeapi.Container {
 				var old []*runtimeapi.Container
@@ -181,25 +179,25 @@ func defects() []defect {
 				return old
 			}
 		})},
-		{"label filter ignored", "container/list_filters_select", as(func(b *broken) {
+		{"label filter ignored", "container/list filters select", as(func(b *broken) {
 			b.filter = func(f *runtimeapi.ContainerFilter) { f.LabelSelector = nil }
 		})},
-		{"listed twice", "concurrent/lists_stay_whole_while_things_change", as(func(b *broken) {
+		{"listed twice", "concurrent/lists stay whole while things change", as(func(b *broken) {
 			b.list = func(list []*runtimeapi.Container) []*runtimeapi.Container { return append(list, list...) }
 		})},
-		{"environment lost", "container/command,_args,_env_and_working_dir_reach_the_process", as(func(b *broken) {
+		{"environment lost", "container/command, args, env and working dir reach the process", as(func(b *broken) {
 			b.create = func(c *runtimeapi.ContainerConfig) { c.Envs = nil }
 		})},
-		{"working dir lost in commands", "exec/the_container's_environment_is_seen", as(func(b *broken) {
+		{"working dir lost in commands", "exec/the container's environment is seen", as(func(b *broken) {
 			b.create = func(c *runtimeapi.ContainerConfig) { c.WorkingDir = "" }
 		})},
-		{"no SIGTERM", "stop/SIGTERM_comes_first", as(func(b *broken) {
+		{"no SIGTERM", "stop/SIGTERM comes first", as(func(b *broken) {
 			b.grace = func(int64) int64 { return 0 }
 		})},
-		{"no SIGKILL", "stop/SIGKILL_comes_after_the_grace_period", as(func(b *broken) {
+		{"no SIGKILL", "stop/SIGKILL comes after the grace period", as(func(b *broken) {
 			b.grace = func(int64) int64 { return 1 << 20 }
 		})},
-		{"zero grace is a default", "stop/no_grace_is_SIGKILL", as(func(b *broken) {
+		{"zero grace is a default", "stop/no grace is SIGKILL", as(func(b *broken) {
 			b.grace = func(g int64) int64 {
 				if g == 0 {
 					return 1 << 20
@@ -207,10 +205,10 @@ func defects() []defect {
 				return g
 			}
 		})},
-		{"stop ignores its context", "stop/a_cancelled_stop_returns_and_can_be_repeated", as(func(b *broken) {
+		{"stop ignores its context", "stop/a cancelled stop returns and can be repeated", as(func(b *broken) {
 			b.stopCtx = context.WithoutCancel
 		})},
-		{"exit code of commands swallowed", "exec/an_exit_code_is_an_ExitStatus_error", as(func(b *broken) {
+		{"exit code of commands swallowed", "exec/an exit code is an ExitStatus error", as(func(b *broken) {
 			b.exec = func(stdout, stderr []byte, err error) ([]byte, []byte, error) {
 				if exit := (*runtime.ExitError)(nil); errors.As(err, &exit) {
 					err = nil
@@ -218,7 +216,7 @@ func defects() []defect {
 				return stdout, stderr, err
 			}
 		})},
-		{"exit code without a type", "exec/an_exit_code_is_an_ExitStatus_error", as(func(b *broken) {
+		{"exit code without a type", "exec/an exit code is an ExitStatus error", as(func(b *broken) {
 			b.exec = func(stdout, stderr []byte, err error) ([]byte, []byte, error) {
 				if err != nil {
 					err = errors.New(err.Error())
@@ -226,7 +224,7 @@ func defects() []defect {
 				return stdout, stderr, err
 			}
 		})},
-		{"timeout looks like a failure", "exec/a_run_over_the_timeout_is_a_deadline_error", as(func(b *broken) {
+		{"timeout looks like a failure", "exec/a run over the timeout is a deadline error", as(func(b *broken) {
 			b.exec = func(stdout, stderr []byte, err error) ([]byte, []byte, error) {
 				if cri.Class(err) == runtime.ErrDeadline {
 					err = &runtime.ExitError{Code: 137}
@@ -234,7 +232,7 @@ func defects() []defect {
 				return stdout, stderr, err
 			}
 		})},
-		{"output of failed commands lost", "exec/an_exit_code_is_an_ExitStatus_error", as(func(b *broken) {
+		{"output of failed commands lost", "exec/an exit code is an ExitStatus error", as(func(b *broken) {
 			b.exec = func(stdout, stderr []byte, err error) ([]byte, []byte, error) {
 				if err != nil {
 					stdout = nil
@@ -242,7 +240,7 @@ func defects() []defect {
 				return stdout, stderr, err
 			}
 		})},
-		{"second removal fails", "container/removal_is_idempotent", as(func(b *broken) {
+		{"second removal fails", "container/removal is idempotent", as(func(b *broken) {
 			b.remove = func(known bool, err error) error {
 				if !known {
 					return status.Error(codes.NotFound, "no such container")
@@ -250,15 +248,15 @@ func defects() []defect {
 				return err
 			}
 		})},
-		{"event time in seconds", "event/a_container's_life_is_told_in_order", as(func(b *broken) {
+		{"event time in seconds", "event/a container's life is told in order", as(func(b *broken) {
 			b.event = func(r *runtimeapi.ContainerEventResponse) { r.CreatedAt /= int64(time.Second) }
 		})},
-		{"container dies with the context of its start", "container/it_outlives_the_context_that_started_it", as(func(b *broken) {
+		{"container dies with the context of its start", "container/it outlives the context that started it", as(func(b *broken) {
 			b.starting = func(ctx context.Context, f *fake.Runtime, id string) {
 				context.AfterFunc(ctx, func() { _ = f.StopContainer(context.WithoutCancel(ctx), id, 0) })
 			}
 		})},
-		{"hands out its own labels", "container/answers_are_the_caller's", as(func(b *broken) {
+		{"hands out its own labels", "container/answers are the caller's", as(func(b *broken) {
 			own := map[string]map[string]string{}
 			b.answers = func(r *runtimeapi.ContainerStatusResponse) *runtimeapi.ContainerStatusResponse {
 				if own[r.GetStatus().GetId()] == nil {
@@ -268,7 +266,7 @@ func defects() []defect {
 				return r
 			}
 		})},
-		{"writes no logs", "log/reopening_follows_a_rename", func(*fake.Runtime) cri.RuntimeService {
+		{"writes no logs", "log/reopening follows a rename", func(*fake.Runtime) cri.RuntimeService {
 			options := faketest.Options()
 			options.WriteLogs = false
 			return fake.New(options)
@@ -276,67 +274,37 @@ func defects() []defect {
 	}
 }
 
-// says is what the case says about a defect, beyond that it failed.
-func says(defect string) string {
-	return map[string]string{
+// kit is the suite, run on the fake with the defects.
+func kit() flawtest.Kit {
+	k := flawtest.Kit{Caught: map[string]string{}, Says: map[string]string{
 		"hands out its own labels": "follows changes of its answers: labels[",
 		"writes no logs":           "2s after its start the container has no log file at ",
-	}[defect]
-}
-
-// envDefect names the defect a child process runs the suite with.
-const envDefect = "PODWRIGHT_RUNTIMETEST_DEFECT"
-
-// TestDefective is the child: the suite on a defective runtime.
-func TestDefective(t *testing.T) {
-	name := os.Getenv(envDefect)
-	if name == "" {
-		t.Skip("runs as a child of TestDefectsAreCaught")
-	}
+	}}
+	made := map[string]func(*fake.Runtime) cri.RuntimeService{}
 	for _, d := range defects() {
-		if d.name != name {
-			continue
-		}
-		for _, c := range runtimetest.Cases() {
-			t.Run(c.Name, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					c.Run(t, func(*testing.T) runtimetest.Subject {
-						f := fake.New(faketest.Options())
-						return faketest.Subject(d.make(f), f)
-					})
+		k.Caught[d.name], made[d.name] = d.caught, d.make
+	}
+	for _, c := range runtimetest.Cases() {
+		k.Cases = append(k.Cases, flawtest.Case{Name: c.Name, Run: func(t *testing.T, defect string) {
+			synctest.Test(t, func(t *testing.T) {
+				c.Run(t, func(*testing.T) runtimetest.Subject {
+					f := fake.New(faketest.Options())
+					return faketest.Subject(made[defect](f), f)
 				})
 			})
-		}
+		}})
 	}
+	return k
 }
 
-// A suite that passes everything proves nothing: each defect must fail its
-// case, in a process of its own because a failed subtest cannot be undone.
-func TestDefectsAreCaught(t *testing.T) {
-	if os.Getenv(envDefect) != "" {
-		t.Skip("this is the child")
-	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, d := range defects() {
-		t.Run(d.name, func(t *testing.T) {
-			cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestDefective$/"+pattern(d.caught), "-test.v")
-			cmd.Env = append(os.Environ(), envDefect+"="+d.name)
-			out, err := cmd.CombinedOutput()
-			if err == nil || !strings.Contains(string(out), "--- FAIL: TestDefective/"+d.caught) || !strings.Contains(string(out), says(d.name)) {
-				t.Errorf("not caught by %s:\n%s", d.caught, out)
-			}
-		})
-	}
-}
+func TestFlawed(t *testing.T)         { kit().Flawed(t) }
+func TestFlawsAreCaught(t *testing.T) { kit().FlawsAreCaught(t) }
 
 // The fake without a defect passes the same cases, so the defect is the reason.
 func TestNoDefectPasses(t *testing.T) {
 	wanted := map[string]bool{}
 	for _, d := range defects() {
-		wanted[strings.ReplaceAll(d.caught, "_", " ")] = true
+		wanted[d.caught] = true
 	}
 	for _, c := range runtimetest.Cases() {
 		if !wanted[c.Name] {
@@ -355,10 +323,4 @@ func TestNoDefectPasses(t *testing.T) {
 	for name := range wanted {
 		t.Errorf("no case is called %q", name)
 	}
-}
-
-// pattern turns the name of a case into a -test.run pattern of its levels.
-func pattern(name string) string {
-	group, rest, _ := strings.Cut(name, "/")
-	return "^" + group + "$/^" + rest + "$"
 }

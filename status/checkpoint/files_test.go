@@ -109,6 +109,23 @@ func TestUnknownKindOfProbeIsLeftOut(t *testing.T) {
 	}
 }
 
+// CK2: fields that only an older or a newer version knows are ignored, the rest of the record is used.
+func TestUnknownFieldsAreIgnored(t *testing.T) {
+	root := t.TempDir()
+	body := `{"uid":"uid-1","version":7,"weather":{"wind":3},"containers":[{"name":"main","id":"x://a","restartCount":2,"attempts":4}]}`
+	if err := os.WriteFile(filepath.Join(root, "uid-1"), checkpoint.FileOfVersion(1, []byte(body)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	loaded := load(t, checkpoint.Dir(root))
+	if len(loaded.Records) != 1 || len(loaded.Bad) != 0 {
+		t.Fatalf("%+v", loaded)
+	}
+	want := &checkpoint.Record{UID: "uid-1", Version: 7, Containers: []checkpoint.Container{{Name: "main", ID: "x://a", RestartCount: 2}}}
+	if d := cmp.Diff(want, loaded.Records[0]); d != "" {
+		t.Error(d)
+	}
+}
+
 // No UID leaves the folder, takes another's file, or is mistaken
 // for something else in it.
 func TestHostileUIDsStayInTheFolder(t *testing.T) {

@@ -143,9 +143,6 @@ type Container struct {
 	Probes proberesult.Facts `json:"probes,omitempty"`
 	// RestartCount never goes down.
 	RestartCount int32 `json:"restartCount,omitempty"`
-	// Attempts counts containers created under this name, restarts and failed attempts included; 0
-	// if they are not counted.
-	Attempts uint32 `json:"attempts,omitempty"`
 	// Ends are the newest two ends, newest first.
 	Ends []End `json:"ends,omitempty"`
 }

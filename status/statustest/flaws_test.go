@@ -3,7 +3,6 @@ package statustest_test
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -188,22 +187,17 @@ func TestSoundSinkPasses(t *testing.T) {
 
 // kit is what is checked, by flaws.
 func kit() flawtest.Kit {
-	k := flawtest.Kit{Caught: caught(), Run: runFlawed}
+	k := flawtest.Kit{Caught: caught()}
 	for _, c := range statustest.Cases() {
-		k.Cases = append(k.Cases, c.Name)
+		k.Cases = append(k.Cases, flawtest.Case{Name: c.Name, Run: func(t *testing.T, flaw string) {
+			c.Run(t, func(t *testing.T) statustest.Subject {
+				s := subject(flaw, strings.HasPrefix(c.Name, "FG1"))
+				s.Clock = flawtest.Hurried{By: 100}
+				return s
+			})
+		}})
 	}
 	return k
-}
-
-// runFlawed runs a case on a subject with a flaw.
-func runFlawed(t *testing.T, name, flaw string) {
-	cases := statustest.Cases()
-	c := cases[slices.IndexFunc(cases, func(c statustest.Case) bool { return c.Name == name })]
-	c.Run(t, func(t *testing.T) statustest.Subject {
-		s := subject(flaw, strings.HasPrefix(name, "FG1"))
-		s.Clock = flawtest.Hurried{By: 100}
-		return s
-	})
 }
 
 func TestFlawed(t *testing.T)         { kit().Flawed(t) }

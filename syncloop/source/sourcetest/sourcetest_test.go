@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -225,23 +224,18 @@ func TestSoundSourcePasses(t *testing.T) {
 
 // kit is the kit under test, checked with flaws.
 func kit() flawtest.Kit {
-	k := flawtest.Kit{Caught: caught(), Run: runFlawed}
+	k := flawtest.Kit{Caught: caught()}
 	for _, c := range sourcetest.Cases() {
-		k.Cases = append(k.Cases, c.Name)
+		k.Cases = append(k.Cases, flawtest.Case{Name: c.Name, Run: func(t *testing.T, flaw string) {
+			c.Run(t, func(t *testing.T) sourcetest.Subject {
+				s := factory(flaw)(t)
+				s.Timeout = 20 * time.Second // most flaws show as something that never comes
+				s.Clock = flawtest.Hurried{By: 50}
+				return s
+			})
+		}})
 	}
 	return k
-}
-
-// runFlawed runs a case on a subject with a flaw.
-func runFlawed(t *testing.T, name, flaw string) {
-	cases := sourcetest.Cases()
-	c := cases[slices.IndexFunc(cases, func(c sourcetest.Case) bool { return c.Name == name })]
-	c.Run(t, func(t *testing.T) sourcetest.Subject {
-		s := factory(flaw)(t)
-		s.Timeout = 20 * time.Second // most flaws show as something that never comes
-		s.Clock = flawtest.Hurried{By: 50}
-		return s
-	})
 }
 
 func TestFlawed(t *testing.T)         { kit().Flawed(t) }

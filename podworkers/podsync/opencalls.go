@@ -21,9 +21,9 @@ const (
 	// openLimit is how long such a start may continue without its step. A runtime leaves
 	// more behind when a call is cancelled than when it may finish the call (RT3).
 	openLimit = 4 * time.Minute
-	// settling is how long a runtime may still complete a call that was cancelled or
+	// lateCompletion is how long a runtime may still complete a call that was cancelled or
 	// timed out.
-	settling = 10 * time.Second
+	lateCompletion = 10 * time.Second
 )
 
 // openCalls tracks the starts that have not been answered, and those that have ended with an
@@ -124,7 +124,7 @@ func (o *openCalls) end(uid types.UID, c *openCall, err error, cancelled bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if err != nil && cancelled || cri.Class(err) == runtime.ErrCanceled || cri.Class(err) == runtime.ErrDeadline {
-		c.latestEnd = o.clock.Now().Add(settling)
+		c.latestEnd = o.clock.Now().Add(lateCompletion)
 		return
 	}
 	o.drop(uid, c)
@@ -149,9 +149,9 @@ func (o *openCalls) unanswered(uid types.UID) error {
 	return nil
 }
 
-// unsettled returns an error that names a call of the pod that may still have an effect. If there
+// unknownOutcome returns an error that names a call of the pod that may still have an effect. If there
 // is none, a reading that begins now shows everything that the pod's calls have done.
-func (o *openCalls) unsettled(uid types.UID) error {
+func (o *openCalls) unknownOutcome(uid types.UID) error {
 	if err := o.unanswered(uid); err != nil {
 		return err
 	}
