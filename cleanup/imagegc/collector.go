@@ -16,8 +16,10 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/internal/foreign"
 	"github.com/podwright/podwright/internal/instrument"
 	"github.com/podwright/podwright/internal/podinfo"
+	"github.com/podwright/podwright/internal/problem"
 	"github.com/podwright/podwright/internal/timing"
 )
 
@@ -56,7 +58,8 @@ type Options struct {
 	Store Store
 	// Containers says which images are in use. Required.
 	Containers Containers
-	// Disk reads the usage of the file system that holds the images. Nil: only age counts.
+	// Disk reads the usage of the file system that holds the images. A call that does not return is not
+	// repeated, and a run waits 10 s for it at most. Nil: only age counts.
 	Disk func(ctx context.Context) (Disk, error)
 	// Policy says when images are removed.
 	Policy Policy
@@ -101,6 +104,7 @@ type Report struct {
 type Collector struct {
 	options Options
 	removed metric.Int64Counter
+	calls   *foreign.Calls
 
 	// turn is held by a run, and guards failures and hung.
 	turn     chan struct{}
@@ -146,7 +150,7 @@ func New(o Options) (*Collector, error) {
 		return nil, fmt.Errorf("image garbage collection: %w", errors.Join(problems...))
 	}
 	return &Collector{
-		options: o, removed: removed, turn: make(chan struct{}, 1),
+		options: o, removed: removed, calls: foreign.New(o.Clock), turn: make(chan struct{}, 1),
 		hung: map[string]bool{}, started: o.Clock.Now(), images: map[string]history{},
 	}, nil
 }
@@ -247,7 +251,8 @@ func (c *Collector) input(ctx context.Context, pressure bool) (input, error) {
 		return in, err
 	}
 	if c.options.Disk != nil {
-		disk, diskErr := c.options.Disk(ctx)
+		call := foreign.Call{Kind: problem.Function, Name: "ImageGC.Disk"}
+		disk, diskErr := foreign.Ask(ctx, c.calls, call, foreign.Limits{Wait: problem.FunctionLimit}, c.options.Disk)
 		switch {
 		case diskErr != nil:
 			err = fmt.Errorf("usage of the image file system: %w", diskErr)

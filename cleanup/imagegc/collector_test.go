@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -474,4 +475,74 @@ func TestNewRefuses(t *testing.T) {
 			t.Errorf("%+v was accepted", o)
 		}
 	}
+}
+
+// IG2: an image that the store lists twice is one image: no name of it makes it unused, and it is removed and
+// counted once.
+func TestImageListedTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pinned := image("p")
+		pinned.Pinned = true
+		n := newNode(image("a", "x/y:1"), image("a", "x/z:1"), image("p"), pinned, image("b"), image("b", "x/b:1"), image("c"))
+		n.desired = []string{"x/y:1"}
+		c := n.collector(t, Policy{MinAge: -1, LowPercent: 84})
+		n.free = 14.5
+		r, err := c.Collect(t.Context())
+		if err != nil || !slices.Equal(n.removed, []string{"b", "c"}) || r.Freed != 2*gib {
+			t.Errorf("removed %v, freed %d, %v", n.removed, r.Freed, err)
+		}
+	})
+}
+
+// DR1: an image that a pod comes to want while the run waits for its turn to remove it stays.
+func TestImageWantedDuringThePause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(crowd(7)...)
+		c := n.collector(t, Policy{MinAge: -1})
+		n.begun, n.later = time.Now().Add(-900*time.Millisecond), []string{"i0005"} // wanted in 100 ms
+		if _, err := c.Reclaim(t.Context()); err != nil || slices.Contains(n.removed, "i0005") || len(n.removed) != 6 {
+			t.Errorf("removed %v, %v", n.removed, err)
+		}
+	})
+}
+
+// IG5: a file system that never answers, such as one whose server is gone, holds up neither the removal by age nor a run
+// under pressure. It is not asked again before it has answered.
+func TestDiskThatNeverAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(crowd(3)...)
+		c := n.collector(t, Policy{MinAge: -1, MaxAge: time.Minute})
+		answer, disk := make(chan struct{}), c.options.Disk
+		var asked atomic.Int32
+		c.options.Disk = func(ctx context.Context) (Disk, error) {
+			asked.Add(1)
+			<-answer
+			return disk(ctx)
+		}
+		c.look(t.Context())
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		begin := time.Now()
+		if _, err := c.Collect(ctx); err == nil || time.Since(begin) != time.Second {
+			t.Errorf("cancelled after %v: %v", time.Since(begin), err)
+		}
+		<-time.After(time.Hour)
+		begin = time.Now()
+		if _, err := c.Collect(t.Context()); err == nil || len(n.removed) != 3 || time.Since(begin) > 10*time.Second {
+			t.Errorf("by age: removed %v after %v, %v", n.removed, time.Since(begin), err)
+		}
+		n.images = crowd(3)
+		begin = time.Now()
+		if _, err := c.Reclaim(t.Context()); err == nil || len(n.images) != 0 || time.Since(begin) > 10*time.Second {
+			t.Errorf("under pressure: %d images are left after %v, %v", len(n.images), time.Since(begin), err)
+		}
+		if n := asked.Load(); n != 1 {
+			t.Errorf("asked %d times", n)
+		}
+		close(answer)
+		synctest.Wait()
+		if _, err := c.Collect(t.Context()); err != nil {
+			t.Errorf("once it answers: %v", err)
+		}
+	})
 }

@@ -87,8 +87,13 @@ func (x *execution) remove(ctx context.Context, choices []Choice) (open []Choice
 		if x.early = x.ends(len(choices) - i + len(open)); x.early != nil {
 			return nil, nil
 		}
-		if x.removals++; x.removals > perSecond && !x.pause(ctx) {
-			return nil, ctx.Err()
+		if x.removals++; x.removals > perSecond {
+			if !x.pause(ctx) {
+				return nil, ctx.Err()
+			}
+			if x.wanted(choice.Image) { // since the pause began
+				continue
+			}
 		}
 		x.try(ctx, choice)
 	}

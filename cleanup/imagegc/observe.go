@@ -26,16 +26,10 @@ func (c *Collector) observe(ctx context.Context) ([]Image, error) {
 	now := c.options.Clock.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	out := make([]Image, 0, len(listed))
-	images := make(map[string]history, len(listed))
-	for _, l := range listed {
-		if l.GetId() == "" {
-			continue
-		}
-		i := Image{
-			Key: key(l), Names: slices.Concat(l.GetRepoTags(), l.GetRepoDigests()),
-			Size: l.GetSize(), Pinned: l.GetPinned(),
-		}
+	out := imagesOf(listed)
+	images := make(map[string]history, len(out))
+	for n := range out {
+		i := &out[n]
 		for _, name := range i.known() {
 			if i.UsedBy == "" {
 				i.UsedBy = users[name]
@@ -50,10 +44,34 @@ func (c *Collector) observe(ctx context.Context) ([]Image, error) {
 		}
 		images[i.Key] = m
 		i.FirstSeen, i.LastUsed = m.firstSeen, m.lastUsed
-		out = append(out, i)
 	}
 	c.images = images
 	return out, nil
+}
+
+// imagesOf returns the images of a list. One that is listed several times, such as once for each of its names, is
+// one image: its removal removes it under all names.
+func imagesOf(listed []*runtimeapi.Image) []Image {
+	out := make([]Image, 0, len(listed))
+	index := make(map[string]int, len(listed))
+	for _, l := range listed {
+		if l.GetId() == "" {
+			continue
+		}
+		n, known := index[key(l)]
+		if !known {
+			n = len(out)
+			index[key(l)], out = n, append(out, Image{Key: key(l)})
+		}
+		i := &out[n]
+		for _, name := range slices.Concat(l.GetRepoTags(), l.GetRepoDigests()) {
+			if !slices.Contains(i.Names, name) {
+				i.Names = append(i.Names, name)
+			}
+		}
+		i.Size, i.Pinned = max(i.Size, l.GetSize()), i.Pinned || l.GetPinned()
+	}
+	return out
 }
 
 // usedByPod is what uses an image that Options.Desired names.

@@ -462,8 +462,8 @@ func (f *Runtime) listed(filter *runtimeapi.ContainerFilter) []*container {
 // container without a log it returns [runtime.ErrNoLog].
 func (f *Runtime) ReopenContainerLog(ctx context.Context, id string) error {
 	call := Call{Method: ReopenContainerLog, ContainerID: id, Request: &runtimeapi.ReopenContainerLogRequest{ContainerId: id}}
-	_, err := do(ctx, f, call, step[*logFile]{
-		effect: func() (*logFile, error) {
+	_, err := do(ctx, f, call, step[*reopening]{
+		effect: func() (*reopening, error) {
 			c := f.containers.byID[id]
 			switch {
 			case c == nil:
@@ -473,11 +473,10 @@ func (f *Runtime) ReopenContainerLog(ctx context.Context, id string) error {
 			case c.log == nil:
 				return nil, fmt.Errorf("container %q: %w", id, runtime.ErrNoLog)
 			}
-			return c.log, nil
+			return f.logs.reopen(c.log), nil
 		},
-		after: func(_ context.Context, log *logFile) (*logFile, error) {
-			// Lines that are due before the reopening belong in the old file.
-			return log, errors.Join(f.logs.flush(f), log.reopen())
+		after: func(_ context.Context, r *reopening) (*reopening, error) {
+			return r, errors.Join(f.logs.flush(f), r.err)
 		},
 	})
 	return err

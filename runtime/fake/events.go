@@ -151,7 +151,7 @@ func (f *Runtime) deliver(ctx context.Context, st *stream, ch chan<- *runtimeapi
 					fresh[i].response = clone(event.Response)
 				}
 			}
-			if fresh, err = f.send(ctx, ch, fresh, now); err != nil {
+			if fresh, err = send(ctx, ch, fresh, now); err != nil {
 				return err
 			}
 			if len(fresh) == 0 {
@@ -160,12 +160,12 @@ func (f *Runtime) deliver(ctx context.Context, st *stream, ch chan<- *runtimeapi
 				}
 			}
 			// After the fresh event, so that it overtakes them.
-			if waiting, err = f.send(ctx, ch, waiting, now); err != nil {
+			if waiting, err = send(ctx, ch, waiting, now); err != nil {
 				return err
 			}
 			waiting = append(waiting, fresh...)
 		}
-		if waiting, err = f.send(ctx, ch, waiting, now); err != nil {
+		if waiting, err = send(ctx, ch, waiting, now); err != nil {
 			return err
 		}
 	}
@@ -190,10 +190,8 @@ func (f *Runtime) nextMoment(waiting []held) time.Time {
 }
 
 // send delivers the ripe events, first due first, and returns the others.
-func (f *Runtime) send(ctx context.Context, ch chan<- *runtimeapi.ContainerEventResponse, waiting []held, now time.Time) ([]held, error) {
-	f.mu.Lock()
-	downCh := f.downCh
-	f.mu.Unlock()
+func send(ctx context.Context, ch chan<- *runtimeapi.ContainerEventResponse, waiting []held, now time.Time) ([]held, error) {
+	stopped := daemonOf(ctx)
 	ripe := make([]held, 0, len(waiting))
 	var rest []held
 	for _, h := range waiting {
@@ -207,7 +205,7 @@ func (f *Runtime) send(ctx context.Context, ch chan<- *runtimeapi.ContainerEvent
 	for _, h := range ripe {
 		select {
 		case ch <- h.response:
-		case <-downCh:
+		case <-stopped:
 			return nil, errDown
 		case <-ctx.Done():
 			return nil, contextError(ctx)

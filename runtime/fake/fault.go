@@ -40,7 +40,8 @@ type Effect struct {
 	// over Err.
 	Hang bool
 	// Done makes a call with Err or Hang take effect all the same: before returning
-	// Err, or Late after the context ended.
+	// Err, or Late after the context ended, unless the daemon has stopped by then. A command of
+	// ExecSync that hangs is never run.
 	Done bool
 	// Late is how long after the end of the context a call with Hang and Done
 	// takes effect. 0 means before the call returns.

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -325,5 +328,84 @@ func TestPullTakesItsTimeAndMayFail(t *testing.T) {
 	}
 	if calls := r.Calls(fake.Match{Method: fake.PullImage, PodUID: uid}); len(calls) != 1 || calls[0].End.Sub(calls[0].Start) != time.Minute {
 		t.Errorf("calls %v", calls)
+	}
+}
+
+// A reopening that takes effect after its caller has given up: lines go to the old file until then, and to the
+// new one from then on.
+func TestLateReopening(t *testing.T) {
+	for _, late := range []time.Duration{0, 5500 * time.Millisecond} {
+		options := scripted(fake.Script{Log: []fake.Line{{After: time.Second, Every: time.Second, Text: "tick"}}})
+		options.WriteLogs = true
+		r := newRig(t, options)
+		config := sandboxConfig(0)
+		config.LogDirectory = t.TempDir()
+		s, err := r.RunPodSandbox(r.ctx, config, "")
+		r.must(err)
+		c := containerConfig("app", 0)
+		c.LogPath = "0.log"
+		id, err := r.CreateContainer(r.ctx, s, c, config)
+		r.must(err)
+		r.must(r.StartContainer(r.ctx, id))
+		r.clock.Step(2 * time.Second)
+		_ = r.status(id)
+		log := filepath.Join(config.LogDirectory, "0.log")
+		r.must(os.Rename(log, log+".old"))
+		ctx, cancel := context.WithCancel(r.ctx)
+		r.Inject(fake.Fault{
+			Match: fake.Match{Method: fake.ReopenContainerLog, Func: func(fake.Call) bool { cancel(); return true }},
+			Times: 1, Effect: fake.Effect{Hang: true, Done: true, Late: late},
+		})
+		r.wantClass("reopen", r.ReopenContainerLog(ctx, id), runtime.ErrCanceled)
+		r.clock.Step(8 * time.Second)
+		_ = r.status(id)
+		want := map[string]int{log + ".old": 2 + int(late/time.Second), log: 8 - int(late/time.Second)}
+		for path, lines := range want {
+			if text, err := os.ReadFile(path); strings.Count(string(text), "tick") != lines {
+				t.Errorf("late by %v: %s has %q, %v; want %d lines", late, filepath.Base(path), text, err, lines)
+			}
+		}
+	}
+}
+
+// A call that would still take effect takes none once the daemon has stopped or the machine has rebooted: nothing is
+// left that would carry it out.
+func TestNoEffectAfterTheDaemonStopped(t *testing.T) {
+	for name, mishap := range map[string]func(r *rig){
+		"reboot": func(r *rig) { r.Reboot() }, "lost records": func(r *rig) { r.LoseRecords() },
+		"daemon restarted": func(r *rig) { r.SetDown(true); r.SetDown(false) },
+	} {
+		for _, givenUp := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, given up %v", name, givenUp), func(t *testing.T) {
+				r := newRig(t, fake.Options{})
+				arrived := make(chan struct{})
+				match := fake.Match{Method: fake.RunPodSandbox, Func: func(fake.Call) bool {
+					close(arrived)
+					return true
+				}}
+				r.Inject(fake.Fault{Match: match, Times: 1, Effect: fake.Effect{Hang: true, Done: true, Late: 5 * time.Second}})
+				ctx, cancel := context.WithCancel(r.ctx)
+				defer cancel()
+				done := make(chan error, 1)
+				go func() {
+					_, err := r.RunPodSandbox(ctx, sandboxConfig(0), "")
+					done <- err
+				}()
+				<-arrived
+				if givenUp {
+					cancel()
+					r.wantClass("given up", <-done, runtime.ErrCanceled)
+				}
+				mishap(r)
+				if !givenUp {
+					r.wantClass("in flight", <-done, runtime.ErrUnavailable)
+				}
+				r.clock.Step(time.Hour)
+				list, err := r.ListPodSandbox(r.ctx, nil)
+				if r.must(err); len(list) != 0 {
+					t.Errorf("sandboxes afterwards: %v", list)
+				}
+			})
+		}
 	}
 }

@@ -124,6 +124,20 @@ func (q *logQueue) add(l *logFile, at time.Time, line Line) {
 	}
 }
 
+// reopening is what became of a reopening, once the queue has been flushed.
+type reopening struct{ err error }
+
+// reopen queues reopening a file: lines that are due before belong in the old file. The
+// runtime's lock must be held.
+func (q *logQueue) reopen(l *logFile) *reopening {
+	r := &reopening{}
+	q.queue = append(q.queue, func() error {
+		r.err = l.reopen()
+		return nil
+	})
+	return r
+}
+
 // close queues closing a file. The runtime's lock must be held.
 func (q *logQueue) close(l *logFile) {
 	if l != nil {

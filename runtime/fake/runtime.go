@@ -13,6 +13,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/cri"
 )
@@ -116,11 +117,12 @@ func do[T any](ctx context.Context, f *Runtime, call Call, s step[T]) (T, error)
 	record := f.ledger.begin(call, f.now)
 	call = *record
 	faults := f.faults
+	ctx = context.WithValue(ctx, daemonKey{}, f.downCh)
 	f.mu.Unlock()
 
 	var answer T
 	// A call that does not reach the runtime meets no fault.
-	err := f.usable(ctx)
+	err := usable(ctx)
 	if err == nil {
 		answer, err = run(ctx, f, f.effectOn(faults, call), s)
 	}
@@ -168,7 +170,11 @@ func run[T any](ctx context.Context, f *Runtime, e Effect, s step[T]) (T, error)
 	if e.Hang {
 		err := f.hang(ctx)
 		f.locked(func() {
-			f.at(f.now.Add(e.Late), func() { _, _ = s.effect() })
+			f.at(f.now.Add(e.Late), func() {
+				if !timing.Ended(daemonOf(ctx)) {
+					_, _ = s.effect()
+				}
+			})
 			f.runDue()
 		})
 		return none, err
@@ -177,7 +183,7 @@ func run[T any](ctx context.Context, f *Runtime, e Effect, s step[T]) (T, error)
 	var err error
 	f.locked(func() {
 		// The runtime may have gone down while before waited.
-		if f.down {
+		if timing.Ended(daemonOf(ctx)) {
 			err = errDown
 			return
 		}
@@ -209,14 +215,22 @@ func (f *Runtime) locked(fn func()) {
 // errDown is what every call gets while the runtime is down.
 var errDown = fmt.Errorf("the runtime does not answer: %w", runtime.ErrUnavailable)
 
+// daemonKey is the key of daemonOf in a context.
+type daemonKey struct{}
+
+// daemonOf returns what is closed when the daemon stops that received the call with this context. Whatever
+// comes after it, the call is not carried out any more.
+func daemonOf(ctx context.Context) <-chan struct{} {
+	stopped, _ := ctx.Value(daemonKey{}).(chan struct{})
+	return stopped
+}
+
 // usable returns why a call cannot even begin.
-func (f *Runtime) usable(ctx context.Context) error {
+func usable(ctx context.Context) error {
 	if err := contextError(ctx); err != nil {
 		return err
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.down {
+	if timing.Ended(daemonOf(ctx)) {
 		return errDown
 	}
 	return nil
@@ -255,9 +269,7 @@ func (f *Runtime) hang(ctx context.Context) error {
 // is done; if false it returns what can make it true: a moment (zero for none) and
 // a channel that is closed (nil for none).
 func (f *Runtime) await(ctx context.Context, check func() (done bool, next time.Time, changed <-chan struct{})) error {
-	f.mu.Lock()
-	downCh := f.downCh
-	f.mu.Unlock()
+	stopped := daemonOf(ctx)
 	for {
 		f.mu.Lock()
 		f.runDue()
@@ -276,7 +288,7 @@ func (f *Runtime) await(ctx context.Context, check func() (done bool, next time.
 		case <-timeC:
 		case <-changed:
 		case <-ctx.Done():
-		case <-downCh:
+		case <-stopped:
 		}
 		if timer != nil {
 			timer.Stop()
@@ -284,10 +296,8 @@ func (f *Runtime) await(ctx context.Context, check func() (done bool, next time.
 		if err := contextError(ctx); err != nil {
 			return err
 		}
-		select {
-		case <-downCh:
+		if timing.Ended(stopped) {
 			return errDown
-		default:
 		}
 	}
 }

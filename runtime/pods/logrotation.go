@@ -70,6 +70,8 @@ type LogRotator struct {
 	running func(ctx context.Context) ([]*runtime.PodStatus, error)
 	// before is for tests: see logrotate.Rotation.
 	before func(step string) error
+	// compressing lets one file be compressed at a time (spec/runtime.md 18.4).
+	compressing chan struct{}
 
 	mu sync.Mutex
 	// logless has the running containers that still had no log after reopening, and
@@ -89,7 +91,10 @@ func (m *Manager) NewLogRotator(policy LogRotation, running func(ctx context.Con
 	if running == nil {
 		running = m.listed
 	}
-	return &LogRotator{manager: m, policy: policy, running: running, logless: map[string]time.Time{}, rotating: map[string]bool{}}, nil
+	return &LogRotator{
+		manager: m, policy: policy, running: running, compressing: make(chan struct{}, 1),
+		logless: map[string]time.Time{}, rotating: map[string]bool{},
+	}, nil
 }
 
 // Run checks the logs every period until ctx ends, and returns nil then. Problems
@@ -291,7 +296,8 @@ func (r *LogRotator) bringUp(ctx context.Context, l containerLog, c *runtime.Con
 	}
 	rotation := logrotate.Rotation{
 		Dir: dir, Log: l.file, MaxFiles: r.policy.MaxFiles, Now: r.manager.options.Clock.Now(), Before: r.before,
-		Reopen: func(ctx context.Context) error { return r.reopen(ctx, c.ID.ID) },
+		Compressing: r.compressing,
+		Reopen:      func(ctx context.Context) error { return r.reopen(ctx, c.ID.ID) },
 	}
 	return gone(rotation.Run(ctx))
 }

@@ -73,14 +73,16 @@ func (m *Manager) leftMessage(c *runtime.ContainerStatus) string {
 }
 
 // tailLog reads the end of a log. After a rotation the end of the latest rotated file
-// comes first; that file is not compressed yet.
+// comes first; that file is not compressed yet. It is the whole log if the agent was killed between renaming
+// the log and its reopening, and the container ended before the next agent came.
 func (m *Manager) tailLog(path string) (string, error) {
+	text := ""
 	file, err := poddir.OpenFile(m.options.LogDir, path)
-	if err != nil {
-		return "", err
+	if err == nil {
+		text, err = tail(file, logWindow)
+		err = errors.Join(err, file.Close())
 	}
-	text, err := tail(file, logWindow)
-	if err := errors.Join(err, file.Close()); err != nil || len(text) == logWindow {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) || len(text) == logWindow {
 		return text, err
 	}
 	folder, name := filepath.Split(path)

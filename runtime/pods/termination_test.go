@@ -44,6 +44,7 @@ func TestMessageFromLog(t *testing.T) {
 			return strings.HasSuffix(s, "end\n") && len(s) <= 2048
 		}},
 		{"empty", "", "", func(s string) bool { return s == "" }},
+		{"rotated when the agent was killed, and never reopened", "gone", lines(99, 100, "%d"), func(s string) bool { return s == "99\n" }},
 		{"rotated right before the end", lines(99, 100, "%d"), lines(0, 99, "%d"), func(s string) bool { return strings.HasPrefix(s, "20\n21\n") && strings.HasSuffix(s, "\n99\n") }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -53,7 +54,7 @@ func TestMessageFromLog(t *testing.T) {
 				t.Fatal(err)
 			}
 			for path, text := range map[string]string{log: tc.log, log + ".20260101-000000": tc.rotated} {
-				if text == "" && path != log {
+				if text == "" && path != log || text == "gone" {
 					continue
 				}
 				if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

@@ -135,17 +135,15 @@ func (c *copying) run(ctx context.Context) error {
 				return err
 			}
 		}
-		for _, s := range []*segment{c.before, c.now} {
-			if err := c.drain(ctx, s); err != nil {
-				return err
-			}
+		if err := c.show(ctx); err != nil {
+			return err
 		}
 		next, err := c.following()
 		if err != nil {
 			return err
 		}
 		if next != nil {
-			if err := c.move(ctx, next); err != nil {
+			if err := c.move(ctx, next, !c.options.Follow || ended); err != nil {
 				return err
 			}
 			continue
@@ -153,7 +151,7 @@ func (c *copying) run(ctx context.Context) error {
 		if c.now == nil {
 			continue
 		}
-		if err := c.drain(ctx, c.before); err != nil {
+		if err := c.drain(ctx, c.before, unlimited); err != nil {
 			return err
 		}
 		if !c.options.Follow || ended {
@@ -184,7 +182,7 @@ func (c *copying) wait(ctx context.Context) error {
 func (c *copying) finish() error {
 	for _, s := range []*segment{c.before, c.now} {
 		if s != nil {
-			if err := s.rest(c.emit); err != nil {
+			if err := s.rest(c.emit, s != c.now); err != nil {
 				return err
 			}
 		}
@@ -192,14 +190,27 @@ func (c *copying) finish() error {
 	return errors.Join(append(c.problems, c.to.flush())...)
 }
 
-// drain shows what a file holds by now. A file that cannot be read is skipped; only an
+// show shows what has been written. What the runtime has written to the file before comes ahead of what it
+// writes to the current one after that.
+func (c *copying) show(ctx context.Context) error {
+	limit, err := c.now.size()
+	if err != nil {
+		return err
+	}
+	if err := c.drain(ctx, c.before, unlimited); err != nil {
+		return err
+	}
+	return c.drain(ctx, c.now, limit)
+}
+
+// drain shows what a file holds by now, up to limit. A file that cannot be read is skipped; only an
 // error of the client or of ctx is returned.
-func (c *copying) drain(ctx context.Context, s *segment) error {
+func (c *copying) drain(ctx context.Context, s *segment, limit int64) error {
 	if s == nil {
 		return nil
 	}
 	var client error
-	err := s.read(func(raw []byte, first, last bool) error {
+	err := s.read(limit, func(raw []byte, first, last bool) error {
 		if client = ctx.Err(); client == nil {
 			client = c.emit(raw, first, last)
 		}
@@ -243,21 +254,19 @@ func (c *copying) emit(raw []byte, first, last bool) error {
 	return c.to.add(c.entry.stream, c.entry.at, text, last && c.entry.whole)
 }
 
-// move goes on with the next file.
-func (c *copying) move(ctx context.Context, next *segment) error {
+// move goes on with the next file. final says that the runtime writes no more to the one that was read.
+func (c *copying) move(ctx context.Context, next *segment, final bool) error {
 	for _, s := range []*segment{c.before, c.now} {
-		if err := c.drain(ctx, s); err != nil {
+		err := c.drain(ctx, s, unlimited)
+		if err == nil && s != nil && (final || s != c.now || s.zipped) {
+			err = s.rest(c.emit, true)
+		}
+		if err != nil {
 			next.close()
 			return err
 		}
 	}
-	if c.before != nil {
-		if err := c.before.rest(c.emit); err != nil {
-			next.close()
-			return err
-		}
-		c.before.close()
-	}
+	c.before.close()
 	c.before, c.now = c.now, next
 	return nil
 }
@@ -285,8 +294,14 @@ func (c *copying) look() (next *segment, again bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
-	if c.now != nil && c.now.base == "" {
-		name, err := c.nameOf(c.now, after(rotated, c.last))
+	if c.now != nil && !slices.Contains(rotated, c.now.base) {
+		// It was the current file, or the rotation that gave it this name failed: then it may have any
+		// other name by now, also an earlier one if the clock was set back.
+		candidates := rotated
+		if c.now.base == "" {
+			candidates = after(rotated, c.last)
+		}
+		name, err := c.nameOf(c.now, candidates)
 		if err != nil {
 			return nil, false, err
 		}
@@ -430,12 +445,9 @@ func (c *copying) count(lines *counter, s *segment) (done bool, err error) {
 		if err != nil {
 			c.problem(err)
 		}
-		again, err := c.openRotated(s.base)
-		if err != nil {
+		if err := s.rewind(); err != nil {
 			return false, err
 		}
-		s.close()
-		*s = *again
 		if done {
 			c.skip = skip
 		}

@@ -30,6 +30,8 @@ type written struct {
 	dir  *os.Root
 	file *os.File
 	now  time.Time
+	// skew is how far the agent's clock is from now.
+	skew time.Duration
 }
 
 var place = Log{Pod: "pod", Container: "app", File: "0.log"}
@@ -76,7 +78,7 @@ func (w *written) raw(text string) {
 // rotate rotates the log; before, if not nil, is called before each step.
 func (w *written) rotate(before func(step string) error, reopen func() error) error {
 	r := logrotate.Rotation{
-		Dir: w.dir, Log: place.File, MaxFiles: 1000, Now: w.now, Before: before,
+		Dir: w.dir, Log: place.File, MaxFiles: 1000, Now: w.now.Add(w.skew), Before: before,
 		Reopen: func(context.Context) error { return reopen() },
 	}
 	return r.Run(w.t.Context())
@@ -433,14 +435,15 @@ func TestRotationBeforeOpening(t *testing.T) {
 
 // Whatever the log and the reader do meanwhile, every line is shown once and in order
 // (KH3; spec/runtime.md 27.4): rotations at every moment, failed ones, compression, runtimes that write to
-// the old file for a while, slow clients.
+// the old file for a while, slow clients, an agent whose clock is set.
 func TestNothingLostOrDoubledAcrossRotations(t *testing.T) {
 	for seed := range uint64(150) {
 		w := newLog(t)
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 1))
 			pause := func(r *rand.Rand) { <-time.After(time.Duration(r.IntN(700)) * time.Millisecond) }
-			next, half := 0, false
+			next := 0
+			var whole []bool // by mark
 			write := func() {
 				for range random.IntN(4) {
 					tag := "F"
@@ -448,12 +451,44 @@ func TestNothingLostOrDoubledAcrossRotations(t *testing.T) {
 						tag = "P"
 					}
 					w.entry("stdout", tag, fmt.Sprintf("<%d>", next))
-					half = tag == "P"
+					whole = append(whole, tag == "F")
 					next++
 				}
 			}
+			// lastLines returns where the last n lines begin.
+			lastLines := func(n int) (begin int) {
+				for begin = next; begin > 0; begin-- {
+					if whole[begin-1] || begin == next {
+						if n--; n < 0 {
+							break
+						}
+					}
+				}
+				return begin
+			}
 			var readers []*following
 			var from []int // what each reader must show at least
+			read := func() {
+				if len(readers) == 4 {
+					return
+				}
+				options := Options{Timestamps: random.IntN(2) == 0}
+				begin := 0
+				if random.IntN(2) == 0 {
+					n := random.IntN(5)
+					if next > 0 && !whole[next-1] {
+						n++ // of an unfinished line, tail 0 may show what follows or not
+					}
+					options.Tail, begin = number(int64(n)), lastLines(n)
+				}
+				var slow func()
+				if random.IntN(2) == 0 {
+					own := rand.New(rand.NewPCG(seed, uint64(2+len(readers))))
+					slow = func() { pause(own) }
+				}
+				readers, from = append(readers, w.follow(t.Context(), options, slow)), append(from, begin)
+				synctest.Wait()
+			}
 			for range 60 {
 				switch random.IntN(5) {
 				case 0, 1:
@@ -461,26 +496,16 @@ func TestNothingLostOrDoubledAcrossRotations(t *testing.T) {
 				case 2:
 					pause(random)
 				case 3:
-					if len(readers) == 3 {
-						continue
-					}
-					options := Options{Timestamps: random.IntN(2) == 0}
-					begin := 0
-					if random.IntN(3) == 0 && !half {
-						options.Tail, begin = number(0), next
-					}
-					var slow func()
-					if random.IntN(2) == 0 {
-						own := rand.New(rand.NewPCG(seed, uint64(2+len(readers))))
-						slow = func() { pause(own) }
-					}
-					readers, from = append(readers, w.follow(t.Context(), options, slow)), append(from, begin)
-					synctest.Wait()
+					read()
 				case 4:
 					fail := random.IntN(4) == 0
+					w.skew = time.Duration(random.IntN(7200)-3600) * time.Second
 					_ = w.rotate(func(string) error {
 						if random.IntN(2) == 0 {
 							pause(random)
+						}
+						if random.IntN(20) == 0 {
+							read()
 						}
 						return nil
 					}, func() error {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 
 	"github.com/podwright/podwright/runtime/pods/internal/logrotate"
@@ -44,17 +45,39 @@ func (s *segment) close() {
 	}
 }
 
-// read hands out what there is to the end of the file: raw lines without their newline, in
-// pieces if they are long. What has no newline yet is kept for the next call.
-func (s *segment) read(emit func(raw []byte, first, last bool) error) error {
+// unlimited is the limit of a reading that goes on to the end of the file.
+const unlimited = math.MaxInt64
+
+// size returns how much of the file has been written so far; unlimited for one that is complete.
+func (s *segment) size() (int64, error) {
+	if s == nil || s.zipped {
+		return unlimited, nil
+	}
+	info, err := s.file.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+// read hands out what there is up to limit, an offset in a file that is not compressed: raw lines
+// without their newline, in pieces if they are long. What has no newline yet is kept for the next call.
+func (s *segment) read(limit int64, emit func(raw []byte, first, last bool) error) error {
 	if s.buffer == nil {
 		s.buffer = make([]byte, readBlock)
 	}
-	if err := s.restart(); err != nil {
+	at, err := s.restart()
+	if err != nil {
 		return err
 	}
 	for {
-		n, err := s.in.Read(s.buffer[s.held:])
+		room := s.buffer[s.held:]
+		room = room[:min(int64(len(room)), max(limit-at, 0))]
+		if len(room) == 0 {
+			return nil
+		}
+		n, err := s.in.Read(room)
+		at += int64(n)
 		data := s.buffer[:s.held+n]
 		for {
 			i := bytes.IndexByte(data, '\n')
@@ -86,31 +109,43 @@ func (s *segment) read(emit func(raw []byte, first, last bool) error) error {
 	}
 }
 
-// restart starts over with a file that was truncated.
-func (s *segment) restart() error {
-	if s.zipped || s.base != "" {
-		return nil
+// restart starts over with a file that was truncated. It returns where in the file the reading continues.
+func (s *segment) restart() (at int64, err error) {
+	if s.zipped {
+		return 0, nil
 	}
-	at, err := s.file.Seek(0, io.SeekCurrent)
-	if err != nil {
-		return err
+	if at, err = s.file.Seek(0, io.SeekCurrent); err != nil || s.base != "" {
+		return at, err
 	}
 	if info, err := s.file.Stat(); err != nil || info.Size() >= at {
-		return err
+		return at, err
 	}
 	s.held, s.inLine = 0, false
-	_, err = s.file.Seek(0, io.SeekStart)
-	return err
+	return s.file.Seek(0, io.SeekStart)
 }
 
-// rest hands out a raw line that has no newline and will not get one.
-func (s *segment) rest(emit func(raw []byte, first, last bool) error) error {
-	if s.held == 0 {
+// rest hands out a raw line that has no newline and will not get one. ends says that it is a line
+// nevertheless, because what follows is in another file.
+func (s *segment) rest(emit func(raw []byte, first, last bool) error, ends bool) error {
+	if s.held == 0 && !(s.inLine && ends) {
 		return nil
 	}
 	n, first := s.held, !s.inLine
-	s.held = 0
-	return emit(s.buffer[:n], first, false)
+	s.held, s.inLine = 0, s.inLine && !ends
+	return emit(s.buffer[:n], first, ends)
+}
+
+// rewind goes back to the start of a compressed file. It needs no name: the rotation may have removed it.
+func (s *segment) rewind() error {
+	if _, err := s.file.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	zip, err := gzip.NewReader(s.file)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", s.file.Name(), err)
+	}
+	s.in, s.held, s.inLine = zip, 0, false
+	return nil
 }
 
 // folder is where the files of one log are.
@@ -173,8 +208,8 @@ func (f *folder) isCurrent(s *segment) (same, exists bool, err error) {
 	return err == nil && os.SameFile(mine, now), true, err
 }
 
-// nameOf returns which rotated file s, opened as the current file, is now. Empty: it has been
-// removed, so that all of them are newer.
+// nameOf returns which of the rotated files s is now. Empty: none of them, because it has been
+// removed, is the current file or is empty.
 func (f *folder) nameOf(s *segment, rotated []string) (string, error) {
 	mine, err := s.file.Stat()
 	if err != nil {
@@ -187,8 +222,11 @@ func (f *folder) nameOf(s *segment, rotated []string) (string, error) {
 	}
 	sample := make([]byte, sampleSize)
 	n, err := s.file.ReadAt(sample, 0)
-	if err != nil && !errors.Is(err, io.EOF) {
+	switch {
+	case err != nil && !errors.Is(err, io.EOF):
 		return "", err
+	case n == 0: // it would be taken for any other empty file
+		return "", nil
 	}
 	for _, base := range rotated {
 		other, err := f.openRotated(base)

@@ -81,7 +81,7 @@ func head(raw []byte) []byte {
 func (c *counter) tailSkip(s *segment) (skip int64, done bool, err error) {
 	var ends int64
 	last := true // the last entry of the stream ends a line
-	err = s.read(func(raw []byte, first, _ bool) error {
+	err = s.read(unlimited, func(raw []byte, first, _ bool) error {
 		if !first {
 			return nil
 		}

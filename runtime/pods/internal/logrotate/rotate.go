@@ -25,6 +25,9 @@ type Rotation struct {
 	Now      time.Time
 	// Reopen makes the runtime open the log by its name again.
 	Reopen func(ctx context.Context) error
+	// Compressing, if not nil, bounds by its capacity how many files are compressed at once, and is shared by the
+	// rotations that it bounds: each compression takes processor time and almost a megabyte of memory.
+	Compressing chan struct{}
 	// Before, if not nil, is called before each change with its name; an error
 	// ends the rotation right there, as a crash would.
 	Before func(step string) error
@@ -83,6 +86,14 @@ func (r *Rotation) remove(name string) error {
 // compress replaces a rotated file by its compressed form. The new file is complete and
 // on disk before it gets its name; the old one is removed last.
 func (r *Rotation) compress(ctx context.Context, name string) error {
+	if r.Compressing != nil {
+		select {
+		case r.Compressing <- struct{}{}:
+			defer func() { <-r.Compressing }()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 	from, err := poddir.OpenRegular(r.Dir, name)
 	if err != nil {
 		return err

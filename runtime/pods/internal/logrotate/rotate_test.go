@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -300,5 +301,44 @@ func TestRotateCancelled(t *testing.T) {
 	r := logrotate.Rotation{Dir: dir, Log: "0.log", MaxFiles: 5, Now: start, Reopen: w.reopen}
 	if err := r.Run(ctx); !errors.Is(err, context.Canceled) || len(w.files()) != 1 {
 		t.Errorf("err %v, files %v", err, w.files())
+	}
+}
+
+// Whatever is cut off, and however often the runtime does not reopen the log or does it late, the files hold the
+// newest lines without a gap, and their number is bounded (spec/runtime.md 18.4).
+func TestRandomRotations(t *testing.T) {
+	for seed := range uint64(20) {
+		random := rand.New(rand.NewPCG(seed, 11))
+		w := newWriter(t)
+		now, files := start, 2+random.IntN(4)
+		for range 40 {
+			w.write(random.IntN(4))
+			w.failBefore, w.failAfter = random.IntN(5) == 0, random.IntN(5) == 0
+			cut := -1
+			if random.IntN(3) == 0 {
+				cut = random.IntN(10)
+			}
+			now = now.Add(time.Duration(random.IntN(120)-40) * time.Second)
+			_, err := w.rotate(now, files, cut)
+			if failed := w.failBefore || w.failAfter || cut >= 0; err != nil && !failed {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+			if random.IntN(5) == 0 && w.failBefore {
+				w.failBefore = false // the reopening that was given up takes effect late
+				_ = w.reopen(t.Context())
+			}
+		}
+		w.failBefore, w.failAfter = false, false
+		for range 2 {
+			w.write(1)
+			if _, err := w.rotate(now, files, -1); err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+		}
+		w.write(1)
+		w.wantLines(false)
+		if n := len(w.files()); n > files {
+			t.Fatalf("seed %d: %v, want %d files at most", seed, w.files(), files)
+		}
 	}
 }

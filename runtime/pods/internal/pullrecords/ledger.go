@@ -28,6 +28,8 @@ type Ledger struct {
 	// written are the records saved since the last [Ledger.Prune] began, absent
 	// those whose image it did not find.
 	written, absent map[string]bool
+	// missing are the images of intents that it did not find.
+	missing map[string]bool
 	// due is true if something was noted since then.
 	due bool
 }
@@ -37,7 +39,7 @@ func New(policy Policy, store Store, logger logr.Logger) *Ledger {
 	return &Ledger{
 		policy: policy, store: store, logger: logger,
 		turn: make(chan struct{}, 1), pulling: map[string]int{}, left: map[string]bool{},
-		written: map[string]bool{}, absent: map[string]bool{}, due: true,
+		written: map[string]bool{}, absent: map[string]bool{}, missing: map[string]bool{}, due: true,
 	}
 }
 
@@ -85,6 +87,7 @@ func (l *Ledger) Begin(ctx context.Context, image, repository string, with []cre
 	}
 	l.pulling[image]++
 	l.due = true
+	delete(l.missing, image)
 	return p, nil
 }
 

@@ -20,7 +20,8 @@ type Images interface {
 // everything was found in order: a record whose image is removed later is still right
 // when the image returns.
 //
-// An image counts as gone when two calls in a row do not find it. While the runtime lists
+// An image counts as gone when two calls in a row do not find it. So does one that an intent is about: a
+// runtime may complete a pull a moment after its caller has given up or was killed. While the runtime lists
 // no image at all, none counts as gone: a runtime that has just started may list none,
 // and without records all pods could use private images.
 func (l *Ledger) Prune(ctx context.Context, images Images) error {
@@ -58,7 +59,9 @@ func (l *Ledger) prune(ctx context.Context, images Images) (resolved bool, err e
 	sure, err := l.dropAbsent(ctx, records, present)
 	problems := []error{err}
 	for _, image := range intents {
-		problems = append(problems, l.resolve(ctx, image, images))
+		ok, err := l.resolve(ctx, image, images)
+		sure = sure && ok
+		problems = append(problems, err)
 	}
 	return sure, errors.Join(problems...)
 }
@@ -88,25 +91,29 @@ func (l *Ledger) dropAbsent(ctx context.Context, records []string, present map[s
 	return len(l.absent) == 0, errors.Join(problems...)
 }
 
-// resolve decides about an intent that no pull in flight holds.
-func (l *Ledger) resolve(ctx context.Context, image string, images Images) error {
+// resolve decides about an intent that no pull in flight holds, and reports whether it is sure.
+func (l *Ledger) resolve(ctx context.Context, image string, images Images) (sure bool, err error) {
 	id, err := images.ID(ctx, image)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if err := l.take(ctx); err != nil {
-		return err
+		return false, err
 	}
 	defer l.done()
-	if l.pulling[image] > 0 {
-		return nil
-	}
-	if id != "" {
+	switch {
+	case l.pulling[image] > 0:
+		return true, nil
+	case id == "" && !l.missing[image]:
+		l.missing[image] = true
+		return false, nil
+	case id != "":
 		if _, err := l.store.Load(id); errors.Is(err, fs.ErrNotExist) {
 			if err := l.store.Save(&Record{Image: id}); err != nil {
-				return err
+				return false, err
 			}
 		}
 	}
-	return l.store.RemoveIntent(image)
+	delete(l.missing, image)
+	return true, l.store.RemoveIntent(image)
 }

@@ -282,7 +282,9 @@ func TestPruneResolvesIntentsAndDropsAbsentImages(t *testing.T) {
 	}
 	b.begin()
 	b.restart(pullrecords.Policy{})
-	b.prune(&images{ids: map[string]bool{"x": true}})
+	for range 2 {
+		b.prune(&images{ids: map[string]bool{"x": true}})
+	}
 	if b.intents() != 0 || !b.may() {
 		t.Error("9.9: the intent for an image that never came")
 	}
@@ -290,6 +292,27 @@ func TestPruneResolvesIntentsAndDropsAbsentImages(t *testing.T) {
 	b.prune(&images{ids: map[string]bool{"x": true}})
 	if b.intents() != 1 {
 		t.Error("9.9: the intent of a pull in flight is gone")
+	}
+}
+
+// spec/runtime.md 9.9: a runtime that completes a pull a moment after the agent was killed, or has given up, makes no
+// private image usable for all.
+func TestImageThatComesAfterAPrune(t *testing.T) {
+	a := from(t, "a", "1", "pw")
+	for name, leave := range map[string]func(b *bench){
+		"killed":   func(b *bench) { b.begin(); b.restart(pullrecords.Policy{}) },
+		"given up": func(b *bench) { b.begin().End(pullrecords.Outcome{Unknown: true, By: &a}) },
+	} {
+		b := newBench(t, pullrecords.Policy{})
+		leave(b)
+		b.prune(&images{ids: map[string]bool{"x": true}})
+		if b.may() {
+			t.Errorf("9.9: %s: usable before its record is made", name)
+		}
+		found := &images{ids: map[string]bool{id: true}, named: map[string]string{image: id}}
+		if b.prune(found); b.intents() != 0 || b.may() || b.may(a) {
+			t.Errorf("9.9: %s: an image of unknown origin is usable, or %d intents are left", name, b.intents())
+		}
 	}
 }
 
