@@ -151,6 +151,21 @@ func (e *engine) LocalStorage(types.UID) (pods.LocalStorage, map[string]pods.Mou
 	return pods.LocalStorage{}, nil
 }
 
+// runAgent runs an agent until the returned function is called; its engine is running.
+func runAgent(t *testing.T, a *Agent) (stop func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	e := &engine{ran: make(chan struct{})}
+	ended := make(chan error)
+	go func() { ended <- a.Run(ctx, e) }()
+	<-e.ran
+	return func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestRunLeavesNothing (KW2): with an API server that cannot be reached, Run ends with its
 // context and leaves no goroutine.
 func TestRunLeavesNothing(t *testing.T) {
@@ -159,15 +174,7 @@ func TestRunLeavesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	e := &engine{ran: make(chan struct{})}
-	ended := make(chan error)
-	go func() { ended <- a.Run(ctx, e) }()
-	<-e.ran
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	runAgent(t, a)()
 }
 
 // TestRunWithCertificates (KC1, KW2): with an API server that cannot be reached, and a node that has no certificate,
@@ -180,21 +187,14 @@ func TestRunWithCertificates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	e := &engine{ran: make(chan struct{})}
-	ended := make(chan error)
-	go func() { ended <- a.Run(ctx, e) }()
-	<-e.ran
-	if _, err := a.clients.all.CoreV1().Nodes().Get(ctx, "edge-1", metav1.GetOptions{}); !errors.Is(err, certs.ErrNone) {
+	stop := runAgent(t, a)
+	if _, err := a.clients.all.CoreV1().Nodes().Get(t.Context(), "edge-1", metav1.GetOptions{}); !errors.Is(err, certs.ErrNone) {
 		t.Errorf("a request without a certificate: %v", err)
 	}
 	if _, err := a.options.Server.Certificate(nil); !errors.Is(err, certs.ErrNone) {
 		t.Errorf("a handshake without a certificate: %v", err)
 	}
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	stop()
 }
 
 // TestBootstrapCredentials (KC1, KC3): those of the configuration without its certificate, or those that the agent

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright"
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/kube/objects"
 	"github.com/podwright/podwright/kube/offline"
@@ -139,7 +140,7 @@ func wanted(pods []v1.Pod, inUse func(objects.Object) bool) func(offline.Entry) 
 	namespaces, accounts := map[string]bool{v1.NamespaceDefault: true}, map[string]bool{}
 	for i := range pods {
 		pod := &pods[i]
-		if pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed {
+		if podinfo.Terminal(pod.Status.Phase) {
 			continue
 		}
 		living[pod.UID], namespaces[pod.Namespace], accounts[pod.Namespace+"/"+pod.Spec.ServiceAccountName] = true, true, true

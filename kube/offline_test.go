@@ -107,17 +107,10 @@ func TestRunWithCache(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	e := &engine{ran: make(chan struct{})}
-	ended := make(chan error)
-	go func() { ended <- a.Run(ctx, e) }()
-	<-e.ran
+	stop := runAgent(t, a)
 	a.keeping.heard()
 	a.keeping.heard()
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	stop()
 	for want, o := range map[string]Offline{
 		"Offline.Cache":        {Dir: filepath.Join(t.TempDir(), "x")},
 		"not an absolute path": {Cache: true, Dir: "x"},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/podwright/podwright/internal/durable"
 	"github.com/podwright/podwright/kube"
 )
 
@@ -83,11 +83,7 @@ func writeKubeconfig(path string, api *rest.Config, pair string) error {
 	if err != nil {
 		return err
 	}
-	part := path + ".new"
-	if err := os.WriteFile(part, content, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(part, path)
+	return durable.WriteFile(path, content)
 }
 
 // onceRegistered calls do once the node is registered. The returned function ends the wait.

@@ -29,22 +29,7 @@ var (
 )
 
 // given is what the pods of a site refer to, a job that ends, and a pod that is deleted while the site is cut off.
-const given = `
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: settings}
-data: {colour: blue}
----
-apiVersion: v1
-kind: Secret
-metadata: {name: password}
-stringData: {word: first}
----
-apiVersion: v1
-kind: Service
-metadata: {name: backend}
-spec: {selector: {app: none}, ports: [{port: 8080}]}
----
+const given = referred + `
 apiVersion: batch/v1
 kind: Job
 metadata: {name: once}

@@ -113,7 +113,8 @@ spec:
       containers: [{name: app, image: IMAGE, command: [sh, -c, "trap 'exit 0' TERM; sleep 100000 & wait"]}]
 `
 
-const objects = `
+// referred is what pods refer to.
+const referred = `
 apiVersion: v1
 kind: ConfigMap
 metadata: {name: settings}
@@ -129,6 +130,9 @@ kind: Service
 metadata: {name: backend}
 spec: {selector: {app: none}, ports: [{port: 8080}]}
 ---
+`
+
+const objects = referred + `
 apiVersion: v1
 kind: Pod
 metadata: {name: reader, labels: {app: reader}}

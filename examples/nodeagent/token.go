@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/podwright/podwright/examples/internal/secretfile"
+	"github.com/podwright/podwright/internal/durable"
 )
 
 // The length of a token: long enough not to be guessed, and short enough for a header.
@@ -57,20 +58,13 @@ func openToken(path string, create bool) (token, error) {
 
 func tokenOf(text string) token { return token{sha256.Sum256([]byte(text))} }
 
-// writeToken creates the file atomically.
+// writeToken creates the file atomically, in a folder that exists.
 func writeToken(path, text string) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".nodeagent.token-") // mode 0600
+	root, err := os.OpenRoot(filepath.Dir(path))
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteString(text + "\n")
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return nil
+	return errors.Join(durable.WriteShared(root, filepath.Base(path), []byte(text+"\n")), root.Close())
 }
 
 // sentBy reports whether the request has the token, in constant time.

@@ -2,14 +2,17 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/pods/containerlog"
 )
@@ -53,7 +56,12 @@ func (l *Logs) Copy(ctx context.Context, uid types.UID, container string, option
 			}
 		}
 	}
-	return l.Reader.Copy(ctx, where, options, w)
+	err = l.Reader.Copy(ctx, where, options, w)
+	if errors.Is(err, fs.ErrNotExist) {
+		// A log goes with its container, and an ended pod keeps no container when the disk is short.
+		return fmt.Errorf("container %q in pod %q has no log: it was removed with the container, or never written: %w", container, pod.Name, runtime.ErrFailedPrecondition)
+	}
+	return err
 }
 
 // below returns the location of a log that the runtime names.
@@ -85,7 +93,7 @@ type containerRun struct {
 // runOf chooses the run whose log is shown, as kubectl logs does: the running one, otherwise the
 // last one that ran; or, with previous, the one before. The errors are the kubelet's.
 func runOf(pod *v1.Pod, container string, previous bool) (containerRun, error) {
-	if !hasContainer(pod, container) {
+	if !podinfo.HasContainer(pod, container) {
 		return containerRun{}, fmt.Errorf("container %q not found in pod %q: %w", container, pod.Name, runtime.ErrNotFound)
 	}
 	problem := func(format string, more ...any) (containerRun, error) {
@@ -130,21 +138,4 @@ func runOf(pod *v1.Pod, container string, previous bool) (containerRun, error) {
 	default:
 		return problem("container %q in pod %q is waiting to start: %s", status.State.Waiting.Reason)
 	}
-}
-
-// hasContainer reports whether the pod's spec names the container.
-func hasContainer(pod *v1.Pod, name string) bool {
-	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			if list[i].Name == name {
-				return true
-			}
-		}
-	}
-	for i := range pod.Spec.EphemeralContainers {
-		if pod.Spec.EphemeralContainers[i].Name == name {
-			return true
-		}
-	}
-	return false
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/cri"
 )
@@ -123,7 +124,7 @@ func (s *Streams) running(uid types.UID, container string) (id string, err error
 	if !ok {
 		return "", fmt.Errorf("pod %q: %w", uid, runtime.ErrNotFound)
 	}
-	if !hasContainer(pod, container) {
+	if !podinfo.HasContainer(pod, container) {
 		return "", fmt.Errorf("container %q not found in pod %q: %w", container, pod.Name, runtime.ErrNotFound)
 	}
 	view, err := s.view(pod.UID)

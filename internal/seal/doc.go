@@ -1,5 +1,6 @@
 // Package seal encrypts and authenticates small files with AES-256-GCM, so that they cannot be
-// read, changed, or put in each other's place without the key.
+// read, changed, or put in each other's place without the key. It also has the header of such files,
+// with which damage is noticed without a key ([Frame], [Unframe]).
 //
 //	secret, 32 bytes ──HKDF──► key ID, in the file
 //	        │

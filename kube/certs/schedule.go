@@ -7,10 +7,7 @@ import (
 	"slices"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
 	"github.com/podwright/podwright/internal/backoff"
-	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/kube/internal/answers"
 	"github.com/podwright/podwright/kube/internal/spread"
 )
@@ -131,12 +128,8 @@ func pauseAfter(err error, previous time.Duration) time.Duration {
 	if errors.Is(err, errRefused) {
 		return backoff.Next(pauseRefusal, pauseMaxRefused, previous)
 	}
-	if !answers.Page(err) && (apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)) {
+	if answers.Refused(err) {
 		return backoff.Next(pauseMin, pauseMaxRefused, previous)
 	}
-	pause := backoff.Next(pauseMin, pauseMax, previous)
-	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
-		pause = max(pause, min(timing.Seconds(int64(seconds)), pauseMaxRefused))
-	}
-	return pause
+	return max(backoff.Next(pauseMin, pauseMax, previous), answers.Wait(err, pauseMaxRefused))
 }

@@ -35,15 +35,14 @@ type Transport struct {
 	mu sync.Mutex
 	// now is the generation of the newest certificate used, nil before the first.
 	now *generation
-	// left are the generations of earlier certificates that still have requests.
-	left map[*generation]struct{}
 }
 
 var _ http.RoundTripper = (*Transport)(nil)
 
 // NewTransport makes a transport to the API server that config names, and ignores the credentials
 // in config. certificate returns the current certificate, for example [Keeper.Certificate]; while
-// it returns an error, every request fails with that error.
+// it returns an error, every request fails with that error. To be able to close all connections, make
+// them with config.Dial.
 func NewTransport(config *rest.Config, certificate func() (*tls.Certificate, error)) (*Transport, error) {
 	anonymous := rest.AnonymousClientConfig(config)
 	settings, err := rest.TLSConfigFor(anonymous)
@@ -54,7 +53,7 @@ func NewTransport(config *rest.Config, certificate func() (*tls.Certificate, err
 		settings = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
 	anonymous.WrapTransport = config.WrapTransport
-	return &Transport{config: anonymous, certificate: certificate, tls: settings, left: map[*generation]struct{}{}}, nil
+	return &Transport{config: anonymous, certificate: certificate, tls: settings}, nil
 }
 
 // Config is for clients whose requests use the transport. Each call returns a new one.
@@ -91,18 +90,6 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	response.Body = b
 	return response, nil
-}
-
-// CloseAll closes all connections; requests on them fail.
-func (t *Transport) CloseAll() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.now != nil {
-		t.now.dialer.CloseAll()
-	}
-	for g := range t.left {
-		g.dialer.CloseAll()
-	}
 }
 
 // generation is the connections that use one certificate.
@@ -157,7 +144,6 @@ func (t *Transport) generation(c *tls.Certificate) *generation {
 // closed after the last of its requests.
 func (t *Transport) retire(g *generation) {
 	g.over = true
-	t.left[g] = struct{}{}
 	for b := range g.watches {
 		b.finish()
 	}
@@ -171,7 +157,6 @@ func (t *Transport) close(g *generation) {
 	}
 	g.transport.CloseIdleConnections()
 	g.dialer.CloseAll()
-	delete(t.left, g)
 }
 
 func (t *Transport) leave(g *generation) {

@@ -10,16 +10,19 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/connrotation"
 )
 
 // wire is a server that asks for certificates, and the certificates of the moment.
@@ -28,6 +31,9 @@ type wire struct {
 	server    *httptest.Server
 	authority *authority
 	transport *Transport
+	// connections are those of the transport, and open is how many are open.
+	connections *connrotation.Dialer
+	open        atomic.Int64
 
 	mu          sync.Mutex
 	certificate *tls.Certificate
@@ -47,16 +53,34 @@ func newWire(t *testing.T) *wire {
 	w.server.StartTLS()
 	t.Cleanup(w.server.Close)
 	w.rotate()
+	w.connections = connrotation.NewDialer(w.dial)
 	var err error
 	w.transport, err = NewTransport(&rest.Config{
-		Host: w.server.URL, BearerToken: "must not be sent",
+		Host: w.server.URL, BearerToken: "must not be sent", Dial: w.connections.DialContext,
 		TLSClientConfig: rest.TLSClientConfig{CAData: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: w.server.Certificate().Raw})},
 	}, func() (*tls.Certificate, error) { w.mu.Lock(); defer w.mu.Unlock(); return w.certificate, w.fail })
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(w.transport.CloseAll)
+	t.Cleanup(w.connections.CloseAll)
 	return w
+}
+
+// counted is a connection that says once that it is closed.
+type counted struct {
+	net.Conn
+	closed func()
+}
+
+func (c counted) Close() error { c.closed(); return c.Conn.Close() }
+
+func (w *wire) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	c, err := (&net.Dialer{}).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	w.open.Add(1)
+	return counted{c, sync.OnceFunc(func() { w.open.Add(-1) })}, nil
 }
 
 // rotate makes another certificate that of the moment.
@@ -113,12 +137,6 @@ func (w *wire) ask(path string) (who string, rest *bufio.Reader, end func()) {
 	return strings.TrimSpace(who), rest, func() { _ = response.Body.Close() }
 }
 
-func (w *wire) generations() (old int) {
-	w.transport.mu.Lock()
-	defer w.transport.mu.Unlock()
-	return len(w.transport.left)
-}
-
 // TestRotationLosesNoRequest (KC2): a request that has begun ends with its certificate, the next has the new one, a
 // watch ends as if the server had ended it, and then nothing is left of the old certificate.
 func TestRotationLosesNoRequest(t *testing.T) {
@@ -142,16 +160,16 @@ func TestRotationLosesNoRequest(t *testing.T) {
 	if _, err := watch.ReadString('\n'); !errors.Is(err, io.EOF) {
 		t.Errorf("the watch ends with %v, want EOF", err)
 	}
-	if w.generations() != 1 {
-		t.Error("the request's connection is not kept")
+	if n := w.open.Load(); n != 2 {
+		t.Errorf("%d connections are open, want the request's and that of the new certificate", n)
 	}
 	close(w.release)
 	if text, err := io.ReadAll(slow); string(text) != "whole\n" || err != nil {
 		t.Errorf("the slow request: %q, %v", text, err)
 	}
 	endSlow()
-	if old := w.generations(); old != 0 {
-		t.Errorf("%d old certificates have connections", old)
+	if n := w.open.Load(); n != 1 {
+		t.Errorf("%d connections are open, want that of the new certificate", n)
 	}
 }
 
@@ -186,7 +204,7 @@ func TestOwnCancellationIsNoEnd(t *testing.T) {
 	}
 	_, watch, end := w.ask("/pods?watch=true")
 	defer end()
-	w.transport.CloseAll()
+	w.connections.CloseAll()
 	if _, err := watch.ReadString('\n'); err == nil || errors.Is(err, io.EOF) {
 		t.Errorf("a broken connection ends with %v", err)
 	}
@@ -237,14 +255,23 @@ func TestTrafficAcrossRotations(t *testing.T) {
 			}
 		})
 	}
+	var all []*generation
 	for range 20 {
 		w.rotate()
 		_, _, end := w.ask("/pods")
 		end()
+		w.transport.mu.Lock()
+		all = append(all, w.transport.now)
+		w.transport.mu.Unlock()
 	}
 	cancel()
 	work.Wait()
-	if asked[0] == 0 || w.generations() != 0 {
-		t.Errorf("%v requests, %d old certificates", asked, w.generations())
+	if asked[0] == 0 {
+		t.Error("no requests")
+	}
+	for i, g := range all {
+		if g.requests != 0 || g.over != (i < len(all)-1) {
+			t.Errorf("certificate %d: %d requests, over %t", i, g.requests, g.over)
+		}
 	}
 }

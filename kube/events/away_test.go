@@ -5,12 +5,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/go-logr/logr/funcr"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	clienttesting "k8s.io/client-go/testing"
@@ -72,15 +70,7 @@ func TestServerAwayForOneNamespaceHoldsNoOther(t *testing.T) {
 func TestOutageOfManyNamespaces(t *testing.T) {
 	for _, n := range []int{1, 2, 5, 40} {
 		synctest.Test(t, func(t *testing.T) {
-			var mu sync.Mutex
-			logged := ""
-			x := start(t, func(o *Options) {
-				o.Logger = funcr.New(func(_, args string) {
-					mu.Lock()
-					defer mu.Unlock()
-					logged += args + "\n"
-				}, funcr.Options{})
-			})
+			x, logged := startLogged(t)
 			x.setFault(func(clienttesting.Action) error { return errors.New("no route") })
 			var order, want []string
 			for i := range 4 {
@@ -97,11 +87,9 @@ func TestOutageOfManyNamespaces(t *testing.T) {
 			if calls := x.called(); calls > most {
 				t.Errorf("%d namespaces: %d calls in 4 h, at most %d", n, calls, most)
 			}
-			mu.Lock()
-			if lines := strings.Count(logged, "\n"); lines != 1 {
-				t.Errorf("%d namespaces: %d lines: %s", n, lines, logged)
+			if text := logged(); strings.Count(text, "\n") != 1 {
+				t.Errorf("%d namespaces: want one line: %s", n, text)
 			}
-			mu.Unlock()
 			x.setFault(func(a clienttesting.Action) error { stored(a, "ns0", &order); return nil })
 			<-time.After(time.Minute)
 			if got := len(x.has()); got != 4*n || !slices.Equal(order, want) {

@@ -34,7 +34,7 @@ type Options struct {
 func (o *Options) complete() error {
 	var problems []error
 	if o.Client == nil {
-		problems = append(problems, errors.New("no Client: one of the API server is required"))
+		problems = append(problems, errors.New("no Client: a client of the API server is required"))
 	}
 	if o.Node == "" {
 		problems = append(problems, errors.New("no Node: its name is required"))

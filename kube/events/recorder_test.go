@@ -54,6 +54,20 @@ func (x *rig) waits() int {
 	return len(x.queue.waiting)
 }
 
+// startLogged starts a recorder; logged returns what it has logged, a line per entry.
+func startLogged(t *testing.T) (x *rig, logged func() string) {
+	var mu sync.Mutex
+	lines := ""
+	x = start(t, func(o *Options) {
+		o.Logger = funcr.New(func(_, args string) {
+			mu.Lock()
+			defer mu.Unlock()
+			lines += args + "\n"
+		}, funcr.Options{})
+	})
+	return x, func() string { mu.Lock(); defer mu.Unlock(); return lines }
+}
+
 func start(t *testing.T, edits ...func(*Options)) *rig {
 	t.Helper()
 	x := &rig{t: t, client: fake.NewClientset()}
@@ -263,15 +277,7 @@ func TestRetry(t *testing.T) {
 // down, holds up no other. What is dropped after some tries is told; the rest comes in order once the webhook is back.
 func TestFailingNamespaceHoldsNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex
-		logged := ""
-		x := start(t, func(o *Options) {
-			o.Logger = funcr.New(func(_, args string) {
-				mu.Lock()
-				defer mu.Unlock()
-				logged += args + "\n"
-			}, funcr.Options{})
-		})
+		x, logged := startLogged(t)
 		x.setFault(func(a clienttesting.Action) error {
 			if a.GetNamespace() == "shop" {
 				return apierrors.NewInternalError(errors.New("failed calling webhook: connection refused"))
@@ -291,11 +297,10 @@ func TestFailingNamespaceHoldsNoOther(t *testing.T) {
 		if n := x.called(); n < 20 || n > 10*2+20 {
 			t.Errorf("%d calls in 10 min", n)
 		}
-		mu.Lock()
-		dropped := strings.Count(logged, `"dropped"=1`)
-		mu.Unlock()
+		text := logged()
+		dropped := strings.Count(text, `"dropped"=1`)
 		if dropped < 2 || dropped > 6 {
-			t.Errorf("%d events are dropped: %s", dropped, logged)
+			t.Errorf("%d events are dropped: %s", dropped, text)
 		}
 		x.setFault(nil)
 		<-time.After(time.Minute)

@@ -157,8 +157,7 @@ func (r *Recorder) write(ctx context.Context, result *record.EventCorrelateResul
 
 // pauseAfter is the pause after so many failures.
 func pauseAfter(err error, failures int) time.Duration {
-	seconds, _ := apierrors.SuggestsClientDelay(err)
-	return max(backoff.Delay(retryMin, retryMax, failures), min(timing.Seconds(int64(seconds)), 10*time.Minute))
+	return max(backoff.Delay(retryMin, retryMax, failures), answers.Wait(err, 10*time.Minute))
 }
 
 // judgment is what an error of the server says about an event.

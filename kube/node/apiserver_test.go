@@ -101,7 +101,7 @@ func TestAPIServerNode(t *testing.T) {
 	until(t, "Ready", ready)
 	until(t, "lease", func() bool {
 		lease, err := operator.CoordinationV1().Leases(v1.NamespaceNodeLease).Get(ctx, "edge-1", metav1.GetOptions{})
-		return err == nil && lease.OwnerReferences[0].UID == registrar.UID()
+		return err == nil && lease.OwnerReferences[0].UID == registrar.nodeUID()
 	})
 
 	// What others write stays.
@@ -233,8 +233,8 @@ func lives(t *testing.T, cluster *apitest.Cluster) {
 		before := lease().Spec.RenewTime.Time
 		until(t, "the clocks differ", func() bool { return len(events()) > 0 })
 		until(t, "the lease is renewed", func() bool { return lease().Spec.RenewTime.After(before) })
-		if list := events(); len(list) != 1 || !strings.HasPrefix(list[0], "ClockSkew") || skew.Off().Round(time.Minute) != time.Hour {
-			t.Errorf("KN10: off by %s, told %q", skew.Off(), list)
+		if list := events(); len(list) != 1 || !strings.HasPrefix(list[0], "ClockSkew") || skew.ahead().Round(time.Minute) != time.Hour {
+			t.Errorf("KN10: off by %s, told %q", skew.ahead(), list)
 		}
 	})
 	t.Run("second life", func(t *testing.T) {

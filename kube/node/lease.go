@@ -23,7 +23,7 @@ const renewAttempts = 2
 func (r *Registrar) renew(ctx context.Context, duration time.Duration) error {
 	var err error
 	for range renewAttempts {
-		uid := r.UID()
+		uid := r.nodeUID()
 		if uid == "" {
 			return nil
 		}

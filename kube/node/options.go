@@ -120,7 +120,7 @@ func (o *Options) complete() error {
 		problems = append(problems, fmt.Errorf("the Name %q is no name of a Node: %s", o.Name, strings.Join(bad, "; ")))
 	}
 	if o.Client == nil {
-		problems = append(problems, errors.New("no Client: one of the API server is required"))
+		problems = append(problems, errors.New("no Client: a client of the API server is required"))
 	} else if o.Leases == nil {
 		o.Leases = o.Client.CoordinationV1()
 	}

@@ -63,7 +63,7 @@ func ofNode(err error) bool {
 }
 
 func (r *Registrar) publishOnce(ctx context.Context, s nodehooks.Status) error {
-	uid := r.UID()
+	uid := r.nodeUID()
 	if uid == "" {
 		return nodehooks.ErrNodeGone
 	}

@@ -89,9 +89,8 @@ func (r *Registrar) Registered() <-chan struct{} { return r.first }
 // Gone is closed when the Node was deleted and the policy is [Leave].
 func (r *Registrar) Gone() <-chan struct{} { return r.gone }
 
-// UID returns the UID of the agent's Node, empty while it is not registered. Mirror pods are owned
-// by that Node (KT9).
-func (r *Registrar) UID() types.UID {
+// nodeUID returns the UID of the agent's Node, empty while it is not registered.
+func (r *Registrar) nodeUID() types.UID {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.uid
@@ -150,7 +149,7 @@ func (r *Registrar) get(ctx context.Context) (node *v1.Node, err error) {
 // confirmGone reads whether the agent's Node still exists, and records it if it does not. An API
 // server that does not answer proves nothing.
 func (r *Registrar) confirmGone(ctx context.Context) (bool, error) {
-	uid := r.UID()
+	uid := r.nodeUID()
 	if uid == "" {
 		return true, nil
 	}

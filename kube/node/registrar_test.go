@@ -77,8 +77,8 @@ func TestRegistersNewNode(t *testing.T) {
 		default:
 			t.Error("Registered is not closed")
 		}
-		if registrar.UID() != node.UID {
-			t.Errorf("UID %q, want %q", registrar.UID(), node.UID)
+		if registrar.nodeUID() != node.UID {
+			t.Errorf("UID %q, want %q", registrar.nodeUID(), node.UID)
 		}
 	})
 }
@@ -94,7 +94,7 @@ func TestNodeIsKnownOnceRegistered(t *testing.T) {
 				r.api.PrependReactor("list", "nodes", func(clienttesting.Action) (bool, apiruntime.Object, error) { return true, nil, errAway })
 				registrar, _ := r.start(nil)
 				<-registrar.Registered()
-				if node := registrar.Object(); node == nil || node.UID != registrar.UID() || name == "existing" && node.Labels["rack"] != "7" {
+				if node := registrar.Object(); node == nil || node.UID != registrar.nodeUID() || name == "existing" && node.Labels["rack"] != "7" {
 					t.Errorf("%+v", node)
 				}
 			})
@@ -244,13 +244,13 @@ func TestDeletedNodeRejoins(t *testing.T) {
 		r.setAway(errAway)
 		r.deleteNode()
 		after(30 * time.Second)
-		if registrar.UID() != "node-1" {
+		if registrar.nodeUID() != "node-1" {
 			t.Errorf("an API server that does not answer was taken for a deleted Node")
 		}
 		r.setAway(nil)
 		after(30 * time.Second)
-		if node := r.node(); node.UID != "node-2" || registrar.UID() != "node-2" || len(node.Status.Conditions) != 1 {
-			t.Errorf("Node %q, agent %q, conditions %v", node.UID, registrar.UID(), node.Status.Conditions)
+		if node := r.node(); node.UID != "node-2" || registrar.nodeUID() != "node-2" || len(node.Status.Conditions) != 1 {
+			t.Errorf("Node %q, agent %q, conditions %v", node.UID, registrar.nodeUID(), node.Status.Conditions)
 		}
 		if owner := r.lease().OwnerReferences; owner[0].UID != "node-2" {
 			t.Errorf("the lease is owned by %v", owner)
@@ -267,8 +267,8 @@ func TestPageIsNoDeletedNode(t *testing.T) {
 		after(time.Minute)
 		r.setAway(apierrors.NewGenericServerResponse(404, "get", schema.GroupResource{Resource: "nodes"}, "edge-1", "404 page not found", 0, true))
 		after(10 * time.Minute)
-		if registrar.UID() != "node-1" || registrar.hasLeft() || r.count("create leases") != 1 {
-			t.Errorf("UID %q, left: %t, %d leases created", registrar.UID(), registrar.hasLeft(), r.count("create leases"))
+		if registrar.nodeUID() != "node-1" || registrar.hasLeft() || r.count("create leases") != 1 {
+			t.Errorf("UID %q, left: %t, %d leases created", registrar.nodeUID(), registrar.hasLeft(), r.count("create leases"))
 		}
 		if n := r.count("patch nodes/status"); n > 10*6+5 {
 			t.Errorf("%d statuses in 10 min", n)
@@ -315,7 +315,7 @@ func TestNodeOfAnotherMachine(t *testing.T) {
 		})
 		registrar, _ := r.start(nil)
 		after(30 * time.Second)
-		if uid := registrar.UID(); uid != "" {
+		if uid := registrar.nodeUID(); uid != "" {
 			t.Fatalf("registered as %s", uid)
 		}
 		err := registrar.register(t.Context())
@@ -323,7 +323,7 @@ func TestNodeOfAnotherMachine(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 		after(30 * time.Second)
-		if uid := registrar.UID(); uid != "old" {
+		if uid := registrar.nodeUID(); uid != "old" {
 			t.Errorf("not registered after the lease has run out: %q", uid)
 		}
 	})

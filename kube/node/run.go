@@ -66,7 +66,7 @@ func (r *Registrar) compareClocks(ctx context.Context) {
 	if r.options.Skew == nil {
 		return
 	}
-	r.ahead.Record(ctx, int64(r.options.Skew.Off()/time.Second))
+	r.ahead.Record(ctx, int64(r.options.Skew.ahead()/time.Second))
 	off, changed := r.options.Skew.turned()
 	if !changed {
 		return

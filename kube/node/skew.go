@@ -31,9 +31,9 @@ type Skew struct {
 // k8s.io/client-go/transport.WrapperFunc.
 func (s *Skew) Wrap(inner http.RoundTripper) http.RoundTripper { return &skewed{skew: s, inner: inner} }
 
-// Off returns how far the API server's clock is ahead of this machine's; negative if it is behind,
+// ahead returns how far the API server's clock is ahead of this machine's; negative if it is behind,
 // 0 if the difference is too small to tell.
-func (s *Skew) Off() time.Duration {
+func (s *Skew) ahead() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.off

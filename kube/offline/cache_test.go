@@ -3,6 +3,7 @@ package offline_test
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -319,6 +320,33 @@ func link(t *testing.T, path, other string) {
 
 func newer(t *testing.T, path, other string) {
 	overwrite(offline.Frame(9, []byte("what will be")))(t, path, other)
+}
+
+// KO8: files that an earlier release wrote are read, plain and sealed ones.
+func TestEarlierFilesAreRead(t *testing.T) {
+	const name = "f21b52fe95490c12e6e01d246d51516c.kept"
+	for file, keys := range map[string][]offline.Key{
+		"podwright-offline 1 daa6a7900618451e6c85175bcbacaace8f3ff45a03d0ab644b47cfabd73a0709\n" +
+			`{"entry":{"kind":"Secret","namespace":"ns","name":"s0"},"value":"canary"}`: nil,
+		"podwright-offline 2 ece67ae975282ba78da19010ed4bbafa4d1defca667c28719aca32da72042580\nc854e2394d5e0d9a\n" +
+			unbase64(t, "bf7GuebijtIoAII6d/baGcQbsX2o0ttyc+BFsOL1sf44ZZcWjvugWrr91pNjJDqmiIlCAc4cD6shmq4KzEgc7MWqtwNfyKEnUJCABkg86YkM4bYZNZ0Bf/0RHpy97Arf3S8+59M="): {newKey(t, 1)},
+	} {
+		dir := t.TempDir()
+		overwrite([]byte(file))(t, filepath.Join(dir, name), "")
+		var l logs
+		if got := has(open(t, dir, &l, sealed(keys...)), 1); got != "0=canary" || l.take() != "" {
+			t.Errorf("with %d keys: %q", len(keys), got)
+		}
+	}
+}
+
+func unbase64(t *testing.T, text string) string {
+	t.Helper()
+	data, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
 }
 
 // KO8: what an older key has sealed is read, and sealed again with the newest.

@@ -1,7 +1,6 @@
 package offline
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -15,9 +14,9 @@ import (
 	"github.com/podwright/podwright/internal/seal"
 )
 
-// A file is one header line and a body:
+// A file has a header (package seal) and a body:
 //
-//	podwright-offline <version> <sha256 of the words before it and of the body>
+//	podwright-offline <version> <checksum>
 //	{"entry": {...}, "value": ...}
 //
 // In version 2 the body is the sealed document. The name of the file is derived from the entry, and
@@ -100,43 +99,28 @@ type document struct {
 // encode returns the file of a document.
 func encode(keys seal.Keys, name string, text []byte) ([]byte, error) {
 	if len(keys) == 0 {
-		return frame(plainVersion, text), nil
+		return seal.Frame(magic, plainVersion, text), nil
 	}
 	body, err := keys.Seal(name, text)
-	return frame(sealedVersion, body), err
-}
-
-// frame puts the header before a body.
-func frame(version int, body []byte) []byte {
-	title := magic + " " + strconv.Itoa(version)
-	return append([]byte(title+" "+checksum(title, body)+"\n"), body...)
-}
-
-// checksum covers the version too, so that a damaged digit is not taken for a newer version.
-func checksum(title string, body []byte) string {
-	h := sha256.New()
-	h.Write([]byte(title))
-	h.Write(body)
-	return hex.EncodeToString(h.Sum(nil))
+	return seal.Frame(magic, sealedVersion, body), err
 }
 
 // decode returns the document in the file of this name, and whether [encode] would write the same
 // file now. Errors never quote it.
 func decode(keys seal.Keys, name string, data []byte) (text []byte, found document, current bool, err error) {
-	header, body, ok := bytes.Cut(data, []byte("\n"))
-	words := strings.Split(string(header), " ")
-	if !ok || len(words) != 3 || words[0] != magic {
+	version, body, err := seal.Unframe(magic, data)
+	switch {
+	case errors.Is(err, seal.ErrChecksum):
+		return nil, found, false, errCut
+	case err != nil:
 		return nil, found, false, errForeign
 	}
-	if checksum(words[0]+" "+words[1], body) != words[2] {
-		return nil, found, false, errCut
-	}
-	switch words[1] {
-	case strconv.Itoa(plainVersion):
+	switch version {
+	case plainVersion:
 		if text, current = body, true; len(keys) > 0 {
 			return nil, found, false, errPlain
 		}
-	case strconv.Itoa(sealedVersion):
+	case sealedVersion:
 		if text, current, err = keys.Open(name, body); err != nil {
 			return nil, found, false, err
 		}

@@ -49,7 +49,7 @@ func (o *Options) complete() error {
 		problems = append(problems, errors.New("no NodeName: that of the Node is required"))
 	}
 	if o.Client == nil {
-		problems = append(problems, errors.New("no Client: one of the API server is required"))
+		problems = append(problems, errors.New("no Client: a client of the API server is required"))
 	}
 	if o.RevisionFile != "" && !filepath.IsAbs(o.RevisionFile) {
 		problems = append(problems, fmt.Errorf("the RevisionFile %q is not an absolute path", o.RevisionFile))

@@ -71,7 +71,7 @@ func (r *revision) accept(of string) error {
 	switch now := r.options.Clock.Now(); {
 	case listed >= known:
 	case now.Sub(since) < patience:
-		return fmt.Errorf("%w: its revision is %d, known is %d; it is accepted if that stays so for %s", errOlder, listed, known, patience)
+		return fmt.Errorf("%w: its revision is %d, and this node has seen %d; it is accepted if the API server stays behind for %s", errOlder, listed, known, patience)
 	default:
 		r.mu.Lock()
 		r.advance(listed)

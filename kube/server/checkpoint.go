@@ -17,6 +17,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/internal/dirlock"
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/runtime/cri"
 )
 
@@ -37,7 +38,7 @@ const unfinished = ".unfinished-"
 func (c *checkpoints) handle(w http.ResponseWriter, r *http.Request) {
 	pod, err := podOf(c.engine, r)
 	name := r.PathValue("container")
-	if err == nil && !hasContainer(pod, name) {
+	if err == nil && !podinfo.HasContainer(pod, name) {
 		err = &failure{http.StatusNotFound, fmt.Sprintf("container %v does not exist", name)}
 	}
 	var timeout int64

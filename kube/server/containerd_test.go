@@ -7,15 +7,10 @@ import (
 	"errors"
 	"io"
 	"net"
-	"net/http"
-	"net/url"
-	"strconv"
 	"testing"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/tools/portforward"
-	"k8s.io/client-go/transport/spdy"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/internal/containerdtest"
@@ -80,43 +75,13 @@ func TestContainerdExec(t *testing.T) {
 
 // KH4 on a real containerd: kubectl port-forward's way to a port of the pod.
 func TestContainerdPortForward(t *testing.T) {
-	r := onContainerd(t)
-	transport, upgrader, err := spdy.RoundTripperFor(r.config())
+	conn, err := net.Dial("tcp", forwarded(t, onContainerd(t), 8080))
 	if err != nil {
 		t.Fatal(err)
 	}
-	u, err := url.Parse(r.address + "/portForward/default/web")
-	if err != nil {
-		t.Fatal(err)
-	}
-	stop, ready := make(chan struct{}), make(chan struct{})
-	dialer := spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, u)
-	forwarder, err := portforward.NewOnAddresses(dialer, []string{"127.0.0.1"}, []string{"0:8080"}, stop, ready, io.Discard, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- forwarder.ForwardPorts() }()
-	select {
-	case <-ready:
-	case err := <-ended:
-		t.Fatal(err)
-	}
-	ports, err := forwarder.GetPorts()
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(ports[0].Local))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	defer conn.Close()
 	said := make([]byte, len("hello\n"))
 	if _, err := io.ReadFull(conn, said); err != nil || string(said) != "hello\n" {
 		t.Errorf("%q, %v", said, err)
-	}
-	conn.Close()
-	close(stop)
-	if err := <-ended; err != nil {
-		t.Error(err)
 	}
 }

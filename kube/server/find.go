@@ -71,20 +71,3 @@ func running(pod *v1.Pod, container string) (string, error) {
 	}
 	return "", &failure{http.StatusNotFound, fmt.Sprintf("container not found (%q)", container)}
 }
-
-// hasContainer reports whether the pod's spec names the container.
-func hasContainer(pod *v1.Pod, name string) bool {
-	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			if list[i].Name == name {
-				return true
-			}
-		}
-	}
-	for i := range pod.Spec.EphemeralContainers {
-		if pod.Spec.EphemeralContainers[i].Name == name {
-			return true
-		}
-	}
-	return false
-}

@@ -11,6 +11,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/runtime/pods/containerlog"
 )
 
@@ -22,7 +23,7 @@ func (s *Server) containerLogs(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	container := r.PathValue("container")
-	if !hasContainer(pod, container) {
+	if !podinfo.HasContainer(pod, container) {
 		fail(w, &failure{http.StatusNotFound, fmt.Sprintf("container %q not found in pod %q", container, pod.Name+"_"+pod.Namespace)})
 		return
 	}

@@ -163,7 +163,12 @@ func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
 // pods lists the pods of the node.
 func (s *Server) pods(w http.ResponseWriter, _ *http.Request) {
 	list := v1.PodList{TypeMeta: metav1.TypeMeta{Kind: "PodList", APIVersion: "v1"}, Items: s.options.Engine.Pods()}
-	data, err := json.Marshal(&list)
+	writeJSON(w, &list)
+}
+
+// writeJSON answers with a value.
+func writeJSON(w http.ResponseWriter, value any) {
+	data, err := json.Marshal(value)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return

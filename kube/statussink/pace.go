@@ -10,7 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/clock"
 
-	"github.com/podwright/podwright/internal/timing"
+	"github.com/podwright/podwright/kube/internal/answers"
 )
 
 const (
@@ -84,14 +84,9 @@ func (p *pace) answered(err error) {
 
 // pauseAfter returns the pause that an answer asks for.
 func pauseAfter(err error) time.Duration {
-	seconds, asked := apierrors.SuggestsClientDelay(err)
-	switch {
-	case err == nil:
-		return 0
-	case asked && seconds > 0:
-		return min(timing.Seconds(int64(seconds)), maxPause)
-	case apierrors.IsTooManyRequests(err):
+	pause := answers.Wait(err, maxPause)
+	if pause == 0 && apierrors.IsTooManyRequests(err) {
 		return minPause
 	}
-	return 0
+	return pause
 }

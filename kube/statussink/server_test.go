@@ -33,10 +33,10 @@ type server struct {
 	// call before it has any effect, without the lock.
 	fault  func(r *http.Request) *http.Response
 	before func(call string)
-	// authorizer: the server is asked by a node, which may read and write its own pods
-	// only; what does not exist is not its own.
+	// authorizer makes the server refuse what the node authorizer refuses: a node may read and write
+	// only its own pods, and a pod that does not exist is not one of them.
 	authorizer bool
-	// lost: the effect takes place, and the answer does not arrive.
+	// lost makes calls take effect although their answers never arrive.
 	lost bool
 }
 

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/kube/internal/answers"
 	"github.com/podwright/podwright/status"
 )
@@ -108,7 +109,7 @@ func mayHaveActed(err error) bool {
 // ofLife reports whether an error may mean that the name belongs to another life: another UID is
 // invalid in a patch and a conflict in a deletion, and a pod of another node is forbidden.
 func ofLife(err error) bool {
-	return answers.Invalid(err) || answers.Conflict(err) || apierrors.IsForbidden(err) && !answers.Page(err)
+	return answers.Invalid(err) || answers.Conflict(err) || answers.Forbidden(err)
 }
 
 // lifeOf says what a pod read by name means for uid: its life is over if there is another life, or no pod.
@@ -125,7 +126,7 @@ func lifeOf(pod *v1.Pod, uid types.UID) (result status.StoreResult, ended bool) 
 // precondition is the version of the pod on which a terminal phase must be written, so that it
 // replaces no other one; empty if the phase is not terminal, or the base was not kept.
 func (s *Sink) precondition(u status.Update) string {
-	if u.Base == nil || ended(u.Base.Phase) || !ended(u.Status.Phase) {
+	if u.Base == nil || podinfo.Terminal(u.Base.Phase) || !podinfo.Terminal(u.Status.Phase) {
 		return ""
 	}
 	if pod := s.copies.of(u.UID, u.Base); pod != nil {
@@ -133,8 +134,6 @@ func (s *Sink) precondition(u status.Update) string {
 	}
 	return ""
 }
-
-func ended(phase v1.PodPhase) bool { return phase == v1.PodSucceeded || phase == v1.PodFailed }
 
 // DeletePod implements [status.PodDeleter]: with grace 0, and only the life with this UID (KT4). A
 // refusal is a success if a fresh read shows that this life is over.
@@ -165,7 +164,7 @@ func (s *Sink) get(ctx context.Context, ref status.PodRef) (*v1.Pod, error) {
 	pod := &v1.Pod{}
 	err := s.do(ctx, s.client.Get(), ref, pod)
 	switch {
-	case answers.NotFound(err), apierrors.IsForbidden(err) && !answers.Page(err) && s.copies.gone(ref.UID):
+	case answers.NotFound(err), answers.Forbidden(err) && s.copies.gone(ref.UID):
 		// The node authorizer forbids pods of other nodes, and pods that do not exist.
 		s.copies.forget(ref.UID)
 		return nil, nil

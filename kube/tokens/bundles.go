@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	certificatesv1 "k8s.io/api/certificates/v1"
+	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -158,43 +160,57 @@ func (b *Bundles) request(ctx context.Context, s selection) ([]string, error) {
 
 func (b *Bundles) stable(ctx context.Context, s selection) ([]string, error) {
 	client := b.options.Client.CertificatesV1().ClusterTrustBundles()
-	if s.name != "" {
-		one, err := client.Get(ctx, s.name, metav1.GetOptions{})
-		if err != nil {
-			return nil, err
-		}
-		return []string{one.Spec.TrustBundle}, nil
-	}
-	list, err := client.List(ctx, s.list())
-	if err != nil {
-		return nil, err
-	}
-	var out []string
-	for i := range list.Items {
-		if o := &list.Items[i]; s.matches(o.Spec.SignerName, o.Labels) {
-			out = append(out, o.Spec.TrustBundle)
-		}
-	}
-	return out, nil
+	return version[certificatesv1.ClusterTrustBundle, certificatesv1.ClusterTrustBundleList]{
+		get: client.Get, list: client.List,
+		items: func(l *certificatesv1.ClusterTrustBundleList) []certificatesv1.ClusterTrustBundle { return l.Items },
+		look:  func(o *certificatesv1.ClusterTrustBundle) published { return published{o.Spec, o.Labels} },
+	}.texts(ctx, s)
 }
 
 func (b *Bundles) beta(ctx context.Context, s selection) ([]string, error) {
 	client := b.options.Client.CertificatesV1beta1().ClusterTrustBundles()
+	return version[certificatesv1beta1.ClusterTrustBundle, certificatesv1beta1.ClusterTrustBundleList]{
+		get: client.Get, list: client.List,
+		items: func(l *certificatesv1beta1.ClusterTrustBundleList) []certificatesv1beta1.ClusterTrustBundle {
+			return l.Items
+		},
+		look: func(o *certificatesv1beta1.ClusterTrustBundle) published {
+			return published{certificatesv1.ClusterTrustBundleSpec(o.Spec), o.Labels}
+		},
+	}.texts(ctx, s)
+}
+
+// version reads one version of the API, in which objects are O and lists are L.
+type version[O, L any] struct {
+	get   func(context.Context, string, metav1.GetOptions) (*O, error)
+	list  func(context.Context, metav1.ListOptions) (*L, error)
+	items func(*L) []O
+	look  func(*O) published
+}
+
+// published is what all versions say of an object.
+type published struct {
+	spec   certificatesv1.ClusterTrustBundleSpec
+	labels map[string]string
+}
+
+// texts returns those of the selected objects.
+func (v version[O, L]) texts(ctx context.Context, s selection) (out []string, err error) {
 	if s.name != "" {
-		one, err := client.Get(ctx, s.name, metav1.GetOptions{})
+		one, err := v.get(ctx, s.name, metav1.GetOptions{})
 		if err != nil {
 			return nil, err
 		}
-		return []string{one.Spec.TrustBundle}, nil
+		return []string{v.look(one).spec.TrustBundle}, nil
 	}
-	list, err := client.List(ctx, s.list())
+	list, err := v.list(ctx, s.list())
 	if err != nil {
 		return nil, err
 	}
-	var out []string
-	for i := range list.Items {
-		if o := &list.Items[i]; s.matches(o.Spec.SignerName, o.Labels) {
-			out = append(out, o.Spec.TrustBundle)
+	items := v.items(list)
+	for i := range items {
+		if o := v.look(&items[i]); s.matches(o.spec.SignerName, o.labels) {
+			out = append(out, o.spec.TrustBundle)
 		}
 	}
 	return out, nil

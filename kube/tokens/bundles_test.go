@@ -136,8 +136,8 @@ func TestBundlesOfOtherServers(t *testing.T) {
 	}
 }
 
-// KK7: a page of something in front of the API server is no absence, whichever version was asked for.
-func TestPageIsNoMissingBundle(t *testing.T) {
+// KK7: a page from a proxy does not prove that a bundle is absent, whichever version of the API was asked.
+func TestPageDoesNotProveAbsence(t *testing.T) {
 	ofSigner := &v1.ClusterTrustBundleProjection{SignerName: ptr.To("example.com/s"), LabelSelector: &metav1.LabelSelector{}}
 	for name, texts := range map[string]map[string]string{
 		"all":      {"v1": "<html>Not Found</html>", "v1beta1": "<html>Not Found</html>"},

@@ -8,7 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podwright/podwright/internal/backoff"
-	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/kube/internal/answers"
 )
 
@@ -57,17 +56,12 @@ func pauseAfter(err error, previous time.Duration) time.Duration {
 	if refused(err) || errors.Is(err, errIssuedExpired) {
 		return backoff.Next(pauseMin, pauseMaxRefused, previous)
 	}
-	pause := backoff.Next(pauseMin, pauseMax, previous)
-	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
-		pause = max(pause, min(timing.Seconds(int64(seconds)), pauseMaxRefused))
-	}
-	return pause
+	return max(backoff.Next(pauseMin, pauseMax, previous), answers.Wait(err, pauseMaxRefused))
 }
 
 // refused reports whether the API server has decided, so that asking again soon changes nothing.
 func refused(err error) bool {
-	return errors.Is(err, errRefusedBySigner) || !answers.Page(err) && (apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err) ||
-		apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsNotFound(err) || apierrors.IsConflict(err))
+	return errors.Is(err, errRefusedBySigner) || answers.Refused(err) || answers.NotFound(err) || answers.Conflict(err)
 }
 
 // answered reports whether an error is an answer of the API server.

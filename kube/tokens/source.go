@@ -9,10 +9,10 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	v1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/backoff"
 	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/kube/internal/answers"
 	"github.com/podwright/podwright/kube/offline"
@@ -104,7 +104,7 @@ func (s *Source) request(ctx context.Context, pod *v1.Pod, k tokenKey) (answer[s
 	asked := s.options.Clock.Now()
 	accounts := s.options.Client.CoreV1().ServiceAccounts(pod.Namespace)
 	got, err := accounts.CreateToken(ctx, k.account, want, metav1.CreateOptions{})
-	for pause := lagPause; lags(pod, err, asked) && pause < lagLimit && timing.Sleep(ctx, s.options.Clock, pause) == nil; pause *= 2 {
+	for pause := lagPause; lags(pod, err, asked) && pause < lagLimit && timing.Sleep(ctx, s.options.Clock, pause) == nil; pause = backoff.Next(lagPause, lagLimit, pause) {
 		got, err = accounts.CreateToken(ctx, k.account, want, metav1.CreateOptions{})
 	}
 	switch {
@@ -135,7 +135,7 @@ const (
 
 // lags reports whether a refusal may come from an API server that does not know the pod's node yet.
 func lags(pod *v1.Pod, err error, now time.Time) bool {
-	return apierrors.IsForbidden(err) && !answers.Page(err) && now.Sub(pod.CreationTimestamp.Time) < newFor
+	return answers.Forbidden(err) && now.Sub(pod.CreationTimestamp.Time) < newFor
 }
 
 // gone reports whether the API server says that the life of the pod, or of its service account, is

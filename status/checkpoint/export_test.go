@@ -1,9 +1,9 @@
 package checkpoint
 
 import (
-	"strconv"
-
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/seal"
 )
 
 // What the tests look at from outside.
@@ -20,8 +20,7 @@ func (k *Keeper) Stats() Figures { return k.stats() }
 
 // FileOfVersion is a record file of some format version, with a right checksum.
 func FileOfVersion(version int, body []byte) []byte {
-	title := magic + " " + strconv.Itoa(version)
-	return append([]byte(title+" "+checksum(title, body)+"\n"), body...)
+	return seal.Frame(magic, version, body)
 }
 
 // ErrRunning is the error of a second Run.

@@ -7,18 +7,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/seal"
 )
 
-// A record file is one header line and a JSON document:
+// A record file has a header (package seal) and a JSON document:
 //
-//	podwright-checkpoint <version> <sha256 of the words before it and of the document>
+//	podwright-checkpoint <version> <checksum>
 //	{ ... }
 //
-// All versions have this header, so that a damaged, a sealed (see seal.go) and a newer file can
-// always be told apart.
+// See seal.go for what a sealed file has instead of the document.
 const (
 	magic         = "podwright-checkpoint"
 	plainVersion  = 1
@@ -56,40 +56,19 @@ func (s seals) encode(r *Record) ([]byte, error) {
 		}
 	}
 	if len(s.keys) == 0 {
-		return frame(plainVersion, body), nil
+		return seal.Frame(magic, plainVersion, body), nil
 	}
 	body, err = s.seal(fileName(r.UID), body)
-	return frame(sealedVersion, body), err
-}
-
-// frame puts the header before a body.
-func frame(version int, body []byte) []byte {
-	title := magic + " " + strconv.Itoa(version)
-	return append([]byte(title+" "+checksum(title, body)+"\n"), body...)
-}
-
-// checksum covers the version too, so that a damaged digit does not pass for a newer version.
-func checksum(title string, body []byte) string {
-	h := sha256.New()
-	h.Write([]byte(title))
-	h.Write(body)
-	return hex.EncodeToString(h.Sum(nil))
+	return seal.Frame(magic, sealedVersion, body), err
 }
 
 // unframe returns the version and the body of a file. The error wraps errCorrupt or is errNewer.
 func unframe(data []byte) (version int, body []byte, err error) {
-	header, body, ok := bytes.Cut(data, []byte("\n"))
-	words := bytes.Split(header, []byte(" "))
-	if !ok || len(words) != 3 || string(words[0]) != magic {
-		return 0, nil, fmt.Errorf("%w: no header", errCorrupt)
-	}
-	title := string(words[0]) + " " + string(words[1])
-	if checksum(title, body) != string(words[2]) {
-		return 0, nil, fmt.Errorf("%w: checksum", errCorrupt)
-	}
-	version, err = strconv.Atoi(string(words[1]))
+	version, body, err = seal.Unframe(magic, data)
 	switch {
-	case err != nil || version < 1:
+	case err != nil:
+		return 0, nil, fmt.Errorf("%w: %w", errCorrupt, err)
+	case version < 1:
 		return 0, nil, fmt.Errorf("%w: version", errCorrupt)
 	case version > sealedVersion:
 		return 0, nil, errNewer

@@ -3,6 +3,7 @@ package checkpoint_test
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -69,6 +70,29 @@ func TestSealedRecordComesBack(t *testing.T) {
 	for _, r := range loaded.Records {
 		if d := cmp.Diff(secretive(r.UID), r); d != "" {
 			t.Error(d)
+		}
+	}
+}
+
+// TestEarlierRecordsAreRead (CK2, CK12): files that an earlier release wrote are read, plain and sealed ones.
+func TestEarlierRecordsAreRead(t *testing.T) {
+	sealed, err := base64.StdEncoding.DecodeString("AmPvnZFur6uPnSLi1DMxN15YIyfMzXNWwai630aXiF78TcuKZKbUOi89kYtOB1/aOiC8TA7eJke7GKD4PxnG+4SYsXZJ98tNhh3Q")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, keys := range map[string][]checkpoint.Key{
+		"podwright-checkpoint 1 32bc2b68a76245065d284eab566b6a80e2bea1c946b03573b5eb55cfac26ed7c\n" +
+			`{"uid":"uid-1","namespace":"shop","name":"web"}`: nil,
+		"podwright-checkpoint 2 a2b8ad2f847c8cc723a893d72546a4394e679165659ca6b54056ce734205ded0\n6ec57eba8a1a0977\n" +
+			string(sealed): {checkpointtest.Key(t, 1)},
+	} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "uid-1"), []byte(file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		loaded, err := sealedFiles(t, checkpoint.Dir(dir), false, keys...).Load(t.Context())
+		if err != nil || len(loaded.Bad) != 0 || len(loaded.Records) != 1 || loaded.Records[0].Name != "web" {
+			t.Errorf("with %d keys: %+v, %v", len(keys), loaded, err)
 		}
 	}
 }

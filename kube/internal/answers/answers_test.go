@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -77,9 +78,38 @@ func TestRefusalsAreSaidByTheAPI(t *testing.T) {
 		"conflict": {answers.Conflict, apierrors.NewConflict(pods, "web", errors.New("UID")), page(409, "patch")},
 		"exists":   {answers.AlreadyExists, apierrors.NewAlreadyExists(pods, "web"), page(409, "post")},
 		"invalid":  {answers.Invalid, apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "web", nil), page(422, "patch")},
+
+		"forbidden":           {answers.Forbidden, apierrors.NewForbidden(pods, "web", nil), page(403, "patch")},
+		"refused, forbidden":  {answers.Refused, apierrors.NewForbidden(pods, "web", nil), page(403, "patch")},
+		"refused, no user":    {answers.Refused, apierrors.NewUnauthorized("expired"), page(401, "patch")},
+		"refused, invalid":    {answers.Refused, apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "web", nil), page(422, "patch")},
+		"refused, unreadable": {answers.Refused, apierrors.NewBadRequest("no JSON"), page(400, "patch")},
 	} {
 		if !c.is(fmt.Errorf("write: %w", c.said)) || c.is(c.page) || c.is(nil) || c.is(errors.New("no answer")) {
 			t.Errorf("%s: what the API says is %t, a page is %t", name, c.is(c.said), c.is(c.page))
+		}
+	}
+}
+
+// TestWaitIsWhatTheAnswerAsksFor: a reason that calls for a delay names none by itself.
+func TestWaitIsWhatTheAnswerAsksFor(t *testing.T) {
+	pods := schema.GroupResource{Resource: "pods"}
+	for name, c := range map[string]struct {
+		err  error
+		want time.Duration
+	}{
+		"no error":          {nil, 0},
+		"no answer":         {errors.New("connection refused"), 0},
+		"overloaded":        {fmt.Errorf("write: %w", apierrors.NewTooManyRequests("slow down", 7)), 7 * time.Second},
+		"without a time":    {apierrors.NewTooManyRequestsError("slow down"), 0},
+		"a timeout":         {apierrors.NewServerTimeout(pods, "create", 3), 3 * time.Second},
+		"a timeout at once": {apierrors.NewServerTimeout(pods, "create", 0), 0},
+		"time runs back":    {apierrors.NewServerTimeout(pods, "create", -3), 0},
+		"too long":          {apierrors.NewTooManyRequests("slow down", 1<<30), time.Minute},
+		"a page":            {apierrors.NewGenericServerResponse(503, "get", pods, "web", "<html>", 5, true), 5 * time.Second},
+	} {
+		if got := answers.Wait(c.err, time.Minute); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/internal/timing"
 )
 
@@ -211,7 +212,7 @@ func (s *Server) delete(user string, k key, o *metav1.DeleteOptions) (object, er
 // graceOf is how long the node of a pod has, in seconds.
 func graceOf(pod *v1.Pod, o *metav1.DeleteOptions) int64 {
 	switch {
-	case pod.Spec.NodeName == "", pod.Status.Phase == v1.PodSucceeded, pod.Status.Phase == v1.PodFailed:
+	case pod.Spec.NodeName == "", podinfo.Terminal(pod.Status.Phase):
 		return 0
 	case o.GracePeriodSeconds != nil:
 		return *o.GracePeriodSeconds

@@ -6,13 +6,13 @@ import (
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/podwright/podwright/internal/backoff"
 	"github.com/podwright/podwright/internal/timing"
+	"github.com/podwright/podwright/kube/internal/answers"
 	"github.com/podwright/podwright/kube/internal/spread"
 )
 
@@ -133,9 +133,9 @@ func (r *requests) note(ctx context.Context, err error) {
 	if err == nil || ctx.Err() != nil {
 		return
 	}
-	if seconds, told := apierrors.SuggestsClientDelay(err); told {
+	if pause := answers.Wait(err, answerLimit); pause > 0 {
 		now := r.Clock.Now()
-		r.notBefore = now.Add(spread.Out(min(timing.Seconds(int64(seconds)), answerLimit), r.Name, now))
+		r.notBefore = now.Add(spread.Out(pause, r.Name, now))
 	}
 	if r.Failed != nil {
 		r.Failed(err)
