@@ -132,7 +132,7 @@ func (e *Engine) PortForward(ctx context.Context, uid types.UID, conn io.ReadWri
 }
 
 // NodeKnown tells the engine that the Node of [Config.Mirrors] has an answer now, so that the mirror pods
-// that wait for it are created at once (MC6). Without this call it takes up to 100 ms.
+// that wait for it are created at once (MC6). Without this call it takes up to 5 s.
 func (e *Engine) NodeKnown() { e.mirrors.NodeKnown() }
 
 // ErrShuttingDown: the node is shutting down, or has shut down.

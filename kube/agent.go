@@ -42,6 +42,7 @@ type Engine interface {
 	Run(ctx context.Context) error
 	Drain(ctx context.Context) error
 	ObjectChanged(o podwright.Object)
+	NodeKnown()
 	Refresh(uids ...types.UID)
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/kube/certs"
+	"github.com/podwright/podwright/kube/internal/memoryapi"
 	"github.com/podwright/podwright/kube/node"
 	"github.com/podwright/podwright/kube/objects"
 	"github.com/podwright/podwright/kube/server"
@@ -136,6 +137,7 @@ type engine struct {
 	server.Engine
 	drained bool
 	ran     chan struct{}
+	known   chan struct{} // gets a value when the Node is known
 }
 
 func (e *engine) Run(ctx context.Context) error {
@@ -147,18 +149,19 @@ func (e *engine) Drain(context.Context) error    { e.drained = true; return nil 
 func (e *engine) Pods() []v1.Pod                 { return nil }
 func (e *engine) ObjectChanged(podwright.Object) {}
 func (e *engine) Refresh(...types.UID)           {}
+func (e *engine) NodeKnown()                     { e.known <- struct{}{} }
 func (e *engine) LocalStorage(types.UID) (pods.LocalStorage, map[string]pods.MountedVolume) {
 	return pods.LocalStorage{}, nil
 }
 
 // runAgent runs an agent until the returned function is called; its engine is running.
-func runAgent(t *testing.T, a *Agent) (stop func()) {
+func runAgent(t *testing.T, a *Agent) (e *engine, stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
-	e := &engine{ran: make(chan struct{})}
+	e = &engine{ran: make(chan struct{}), known: make(chan struct{}, 2)}
 	ended := make(chan error)
 	go func() { ended <- a.Run(ctx, e) }()
 	<-e.ran
-	return func() {
+	return e, func() {
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)
@@ -174,7 +177,29 @@ func TestRunLeavesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	runAgent(t, a)()
+	_, stop := runAgent(t, a)
+	stop()
+}
+
+// TestEngineIsToldOfTheNode (MC6): once the Node exists, so that mirror pods need not wait for their next look.
+func TestEngineIsToldOfTheNode(t *testing.T) {
+	c := newConfig(t)
+	a, err := New(Options{Config: &rest.Config{Host: "http://api", Transport: memoryapi.New(nil).Transport("edge-1")}}, &c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, stop := runAgent(t, a)
+	if err := c.NodeHooks.Register(t.Context()); err != nil { // an engine does this
+		t.Error(err)
+	}
+	<-e.known
+	if node := c.Mirrors.Node(); node == nil || node.UID == "" {
+		t.Errorf("told of the Node %v", node)
+	}
+	stop()
+	if len(e.known) != 0 {
+		t.Errorf("told %d times more", len(e.known))
+	}
 }
 
 // TestRunWithCertificates (KC1, KW2): with an API server that cannot be reached, and a node that has no certificate,
@@ -187,7 +212,7 @@ func TestRunWithCertificates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stop := runAgent(t, a)
+	_, stop := runAgent(t, a)
 	if _, err := a.clients.all.CoreV1().Nodes().Get(t.Context(), "edge-1", metav1.GetOptions{}); !errors.Is(err, certs.ErrNone) {
 		t.Errorf("a request without a certificate: %v", err)
 	}

@@ -107,7 +107,7 @@ func TestRunWithCache(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stop := runAgent(t, a)
+	_, stop := runAgent(t, a)
 	a.keeping.heard()
 	a.keeping.heard()
 	stop()

@@ -27,6 +27,7 @@ func newPodsGate() podsGate {
 func (a *Agent) letPodsCome(ctx context.Context) error {
 	select {
 	case <-a.registrar.Registered():
+		(*a.engine.Load()).NodeKnown() // its mirror pods have waited for it
 	case <-ctx.Done():
 		return nil
 	}

@@ -164,7 +164,7 @@ func TestNodeComesLate(t *testing.T) {
 		<-time.After(time.Hour)
 		x.has(t, "the node is going", "a ha", "b hb")
 		x.node.Store(newNode())
-		<-time.After(nodePoll)
+		<-time.After(nodePollMax)
 		x.has(t, "seen without a call", "a ha", "b hb", "c hc")
 	})
 }

@@ -20,8 +20,9 @@ import (
 
 // Times of mirror pods.
 const (
-	// nodePoll is the pause between two checks for a node that is not known yet.
-	nodePoll = 100 * time.Millisecond
+	// nodePollMin and nodePollMax bound the pause between two checks for a node that is not known yet.
+	nodePollMin = 100 * time.Millisecond
+	nodePollMax = 5 * time.Second
 	// retryMin and retryMax bound the pause after a refusal by the API.
 	retryMin = time.Second
 	retryMax = 30 * time.Second
@@ -156,7 +157,7 @@ func (r *Reconciler) deleteOrphan(ctx context.Context) bool {
 }
 
 // NodeKnown reports that the node may be known now: the reconciler looks at once at the
-// mirror pods that wait for it (MC6). Without NodeKnown that takes up to 100 ms.
+// mirror pods that wait for it (MC6). Without NodeKnown that takes up to 5 s.
 func (r *Reconciler) NodeKnown() { r.wake() }
 
 func (r *Reconciler) wake() {
@@ -242,8 +243,15 @@ func (r *Reconciler) record(uid types.UID, tried *wish, err error) time.Duration
 	now := r.options.Clock.Now()
 	switch {
 	case errors.Is(err, errNodeUnknown):
-		w.node, w.at = true, now.Add(nodePoll)
+		if !w.node {
+			w.delay = 0
+		}
+		w.node, w.delay = true, backoff.Next(nodePollMin, nodePollMax, w.delay)
+		w.at = now.Add(w.delay)
 	case err != nil:
+		if w.node {
+			w.delay = 0
+		}
 		w.node, w.delay = false, backoff.Next(retryMin, retryMax, w.delay)
 		w.at = now.Add(w.delay)
 		r.order = append(r.order, uid)
