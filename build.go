@@ -61,7 +61,7 @@ func (p *parts) tie() {
 	store := p.loop.Store()
 	*p.residents = node.Residents{
 		Desired: store, Statuses: p.status, Lives: p.workers, Stopping: p.syncer.Stopping, Heard: p.loop.Ready,
-		Ending: p.journal.Ending, Holding: p.journal.Holding,
+		Ending: p.journal.Ending, Holding: p.journal.Holding, Open: p.loop.OpenVerdict,
 	}
 	*p.wakes = node.Wakes{Residents: p.residents, Update: func(u podworkers.UpdateOptions) { p.workers.UpdatePod(u) }, Refresh: p.pods.Refresh, Clock: p.config.Clock}
 	p.shown = &node.Shown{Residents: p.residents, Pulling: p.pods.Pulling, Translate: store.TranslateUID}
@@ -243,7 +243,7 @@ func (p *parts) buildAdmission() (err error) {
 	room := p.self.RoomHandlers(a.MaxPods, a.FitResources)
 	verdicts := p.recovery.Verdicts(p.shutdown.Active)
 	p.occupants = &node.Occupants{
-		Residents: p.residents, Refused: p.journal.Refused, Granted: p.allocations.Allocated,
+		Residents: p.residents, Refused: p.journal.Refused, Began: p.journal.Began, Granted: p.allocations.Granted,
 		Verdict: func(pod *v1.Pod) (bool, error) { _, known, err := verdicts.Verdict(pod); return known, err },
 	}
 	p.gate, err = admission.NewGate(admission.Options{
@@ -251,7 +251,7 @@ func (p *parts) buildAdmission() (err error) {
 		Recorder: p.config.Observe.Events, Logger: p.logger("admission"), Meter: p.meter("syncloop/admission"),
 	})
 	p.preemption = node.NewPreemption(node.PreemptionOptions{
-		Gate: p.gate, Others: slices.Concat(own, handlers), Room: append(slices.Clone(room), ports, policies), Node: p.self.Room(a.MaxPods, a.FitResources), Places: p.occupants, Residents: p.residents,
+		Gate: p.gate, Others: slices.Concat(own, handlers), Room: append(slices.Clone(room), ports, policies), Node: p.self.Room(a.MaxPods, a.FitResources), Places: p.occupants, Residents: p.residents, Admitted: p.resizer.Admitted,
 		Update:   func(u podworkers.UpdateOptions) { p.workers.UpdatePod(u) },
 		Critical: p.users().Critical(p.config.Eviction.critical()), Usable: p.usable, Clock: p.config.Clock, Events: p.config.Observe.Events, Logger: p.config.Observe.Logger,
 	})

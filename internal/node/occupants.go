@@ -21,6 +21,9 @@ type Occupants struct {
 	// Withheld reports whether the pod was refused or waits for its verdict, Held whether
 	// it waits for the gate.
 	Withheld, Held func(uid types.UID) bool
+	// Began reports whether containers of the pod were started, by this agent or an earlier one, and they are
+	// not known to have stopped.
+	Began func(uid types.UID) bool
 	// Granted returns the pod with the resources that it was granted.
 	Granted func(pod *v1.Pod) *v1.Pod
 }
@@ -44,10 +47,16 @@ func (o *Occupants) Active(pod *v1.Pod) (*v1.Pod, bool) {
 	if o.Terminated(pod.UID) {
 		return nil, false
 	}
-	if (podinfo.Terminal(pod.Status.Phase) || o.ended(pod.UID)) && !o.Residents.Lives.IsPodTerminationRequested(pod.UID) {
+	if (podinfo.Terminal(pod.Status.Phase) || o.ended(pod.UID)) && !o.stops(pod.UID) {
 		return nil, false
 	}
 	return o.Granted(pod), true
+}
+
+// stops reports whether containers of a pod that has ended may run: they are being stopped, or the pod has no
+// worker yet that continues to stop them after a restart of the agent.
+func (o *Occupants) stops(uid types.UID) bool {
+	return o.Residents.Lives.IsPodTerminationRequested(uid) || !o.Residents.Known(uid) && o.Began(uid)
 }
 
 // Others yields the active pods except one, for soft handlers.

@@ -19,14 +19,14 @@ func newOccupants() *Occupants {
 	in := func(set map[types.UID]bool) func(types.UID) bool { return func(uid types.UID) bool { return set[uid] } }
 	return &Occupants{
 		Residents: &Residents{
-			Desired: desire(newPod("runs"), newPod("ended"), newPod("stops"), newPod("stops-ended"), newPod("gone"), newPod("withheld"), newPod("held"), newPod("refused")),
+			Desired: desire(newPod("runs"), newPod("ended"), newPod("stops"), newPod("stops-ended"), newPod("gone"), newPod("withheld"), newPod("held"), newPod("refused"), newPod("stops-later")),
 			Statuses: podStatuses{
 				"runs": inPhase(v1.PodRunning), "ended": inPhase(v1.PodSucceeded), "stops": inPhase(v1.PodRunning),
-				"stops-ended": inPhase(v1.PodFailed), "refused": inPhase(v1.PodFailed),
+				"stops-ended": inPhase(v1.PodFailed), "stops-later": inPhase(v1.PodFailed), "refused": inPhase(v1.PodFailed),
 			},
 			Lives: workers,
 		},
-		Refused: in(uids("refused")), Terminated: in(workers.terminated), Withheld: in(uids("withheld", "refused")), Held: in(uids("held")),
+		Refused: in(uids("refused")), Began: in(uids("runs", "ended", "stops-later")), Terminated: in(workers.terminated), Withheld: in(uids("withheld", "refused")), Held: in(uids("held")),
 		Verdict: func(pod *v1.Pod) (bool, error) {
 			uid := pod.UID
 			if uid == "unreadable" {
@@ -50,6 +50,7 @@ func TestPodKeepsItsPlaceWhileItStops(t *testing.T) {
 		"ended":       {ending: true},
 		"stops":       {active: true, place: true, ending: true},
 		"stops-ended": {active: true, place: true, ending: true},
+		"stops-later": {active: true, place: true, ending: true}, // it has no worker since the agent's restart
 		"gone":        {},
 		"withheld":    {active: true, kept: true},
 		"held":        {active: true, place: true, kept: true},
@@ -72,7 +73,7 @@ func TestOthersHaveAPlace(t *testing.T) {
 	for pod := range o.Others("runs") {
 		got = append(got, pod)
 	}
-	if want := []types.UID{"held", "stops", "stops-ended"}; !slices.Equal(uidsOf(got), want) {
+	if want := []types.UID{"held", "stops", "stops-ended", "stops-later"}; !slices.Equal(uidsOf(got), want) {
 		t.Errorf("%v, want %v", uidsOf(got), want)
 	}
 	for range o.Others("runs") {

@@ -52,6 +52,8 @@ type Places interface {
 	Judged(pod *v1.Pod) bool
 	// Place returns the pod with what it was granted, and whether it has a place.
 	Place(pod *v1.Pod) (granted *v1.Pod, has bool)
+	// Ending reports whether the pod has to stop, or has ended.
+	Ending(pod *v1.Pod) bool
 }
 
 // PreemptionOptions configures [NewPreemption].
@@ -66,6 +68,8 @@ type PreemptionOptions struct {
 	Node      func() preemption.Node
 	Places    Places
 	Residents *Residents
+	// Admitted hears of each pod that may run, in this life of the agent; optional.
+	Admitted func(pod *v1.Pod)
 	// Update hands an update of a pod to its worker.
 	Update func(podworkers.UpdateOptions)
 	// Critical reports whether the node needs a pod more than others.
@@ -84,6 +88,8 @@ type Preemption struct {
 	options PreemptionOptions
 	// going holds the pods that were stopped for others and still have their place.
 	going map[types.UID]bool
+	// leaving holds the pods that stop for another reason, and until when their room counts as about to be free.
+	leaving map[types.UID]time.Time
 	// open holds the pods without a verdict; arrived counts how many there have been.
 	open    map[types.UID]*open
 	arrived int
@@ -115,7 +121,7 @@ func (s *Self) RoomHandlers(maxPods int, fit bool) []admission.Handler {
 
 // NewPreemption returns an admission that makes room for critical pods.
 func NewPreemption(options PreemptionOptions) *Preemption {
-	return &Preemption{options: options, going: map[types.UID]bool{}, open: map[types.UID]*open{}}
+	return &Preemption{options: options, going: map[types.UID]bool{}, leaving: map[types.UID]time.Time{}, open: map[types.UID]*open{}}
 }
 
 // Remembered asks the gate.
@@ -124,6 +130,15 @@ func (p *Preemption) Remembered(uid types.UID) bool { return p.options.Gate.Reme
 // Admit makes room, or asks the gate. A pod that would take the room of an earlier pod without a
 // verdict waits too, for as long as that pod may (IN6).
 func (p *Preemption) Admit(ctx context.Context, pod *v1.Pod, others iter.Seq[*v1.Pod]) (bool, error) {
+	admitted, err := p.judge(ctx, pod, others)
+	if admitted && p.options.Admitted != nil {
+		p.options.Admitted(pod)
+	}
+	return admitted, err
+}
+
+// judge is Admit without its consequences.
+func (p *Preemption) judge(ctx context.Context, pod *v1.Pod, others iter.Seq[*v1.Pod]) (bool, error) {
 	o := p.options
 	if o.Places.Judged(pod) {
 		delete(p.open, pod.UID)
@@ -134,9 +149,9 @@ func (p *Preemption) Admit(ctx context.Context, pod *v1.Pod, others iter.Seq[*v1
 		return !desired && uid != pod.UID
 	})
 	maps.DeleteFunc(p.going, func(uid types.UID, _ bool) bool { return o.Residents.Finished(uid) })
+	maps.DeleteFunc(p.leaving, func(uid types.UID, _ time.Time) bool { return o.Residents.Finished(uid) })
 	admitted, err := p.admit(ctx, pod, others)
-	var waits interface{ Yields() bool }
-	if err == nil || errors.As(err, &waits) && waits.Yields() {
+	if err == nil || yields(err) {
 		delete(p.open, pod.UID) // it does not wait for room on the node
 	} else {
 		p.wait(pod)
@@ -152,7 +167,7 @@ func (p *Preemption) admit(ctx context.Context, pod *v1.Pod, others iter.Seq[*v1
 	if !critical && len(ahead) == 0 {
 		return o.Gate.Admit(ctx, pod, others)
 	}
-	all, staying := p.places(others)
+	all, staying, free := p.places(others)
 	if !critical {
 		fits, err := p.fits(pod, all, slices.Concat(staying, ahead))
 		switch {
@@ -186,7 +201,9 @@ func (p *Preemption) admit(ctx context.Context, pod *v1.Pod, others iter.Seq[*v1
 	if now, err := preemption.Select(pod, all, room); err == nil && len(now) == 0 && len(victims) == 0 {
 		return o.Gate.Admit(ctx, pod, others)
 	}
-	return false, &syncloop.WaitError{Err: fmt.Errorf("critical pod %s/%s: %w", pod.Namespace, pod.Name, errMakingRoom), Until: p.wait(pod).until}
+	w := p.wait(pod)
+	w.until = later(w.until, free)
+	return false, &syncloop.WaitError{Err: fmt.Errorf("critical pod %s/%s: %w", pod.Namespace, pod.Name, errMakingRoom), Until: w.until}
 }
 
 // open is a pod without a verdict.
@@ -280,9 +297,9 @@ func request(pod *v1.Pod, beside []preemption.Pod) admission.Request {
 	}}
 }
 
-// places returns the pods that have a place on the node, and those of them that were not told to
-// make room.
-func (p *Preemption) places(others iter.Seq[*v1.Pod]) (all, staying []preemption.Pod) {
+// places returns the pods that have a place on the node, and those of them that keep it: they were not told to
+// make room, and are not about to leave. Those that leave should have left at the time free.
+func (p *Preemption) places(others iter.Seq[*v1.Pod]) (all, staying []preemption.Pod, free time.Time) {
 	for o := range others {
 		granted, has := p.options.Places.Place(o)
 		if !has {
@@ -290,20 +307,48 @@ func (p *Preemption) places(others iter.Seq[*v1.Pod]) (all, staying []preemption
 		}
 		place := preemption.Pod{Pod: granted, Class: podinfo.QoS(granted), Critical: p.options.Critical(o)}
 		all = append(all, place)
-		if !p.going[o.UID] {
+		switch until := p.leaves(o); {
+		case p.going[o.UID]:
+		case p.options.Clock.Now().Before(until):
+			free = later(free, until)
+		default:
 			staying = append(staying, place)
 		}
 	}
-	return all, staying
+	return all, staying, free
+}
+
+// leaves returns until when the room of a pod counts as about to be free because the pod stops anyway; zero if it
+// does not. A pod may have been told to take longer than its own grace, and the runtime may fail to stop one: then
+// it is treated like any other.
+func (p *Preemption) leaves(pod *v1.Pod) (until time.Time) {
+	grace := ownGrace(pod)
+	if d := pod.DeletionGracePeriodSeconds; !p.options.Places.Ending(pod) || d != nil && timing.Seconds(*d) > grace {
+		delete(p.leaving, pod.UID)
+		return time.Time{}
+	}
+	if _, known := p.leaving[pod.UID]; !known {
+		p.leaving[pod.UID] = p.options.Clock.Now().Add(max(roomKept, grace*3/2))
+	}
+	return p.leaving[pod.UID]
+}
+
+func ownGrace(pod *v1.Pod) time.Duration {
+	return timing.Seconds(ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, v1.DefaultTerminationGracePeriodSeconds))
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // stop tells a pod to make room.
 func (p *Preemption) stop(victim, critical *v1.Pod) {
 	p.going[victim.UID] = true
-	grace := timing.Seconds(ptr.Deref(victim.Spec.TerminationGracePeriodSeconds, v1.DefaultTerminationGracePeriodSeconds))
-	if w := p.wait(critical); w.since.Add(grace * 3 / 2).After(w.until) {
-		w.until = w.since.Add(grace * 3 / 2)
-	}
+	w := p.wait(critical)
+	w.until = later(w.until, w.since.Add(ownGrace(victim)*3/2))
 	if desired, ok := p.options.Residents.Desired.Get(victim.UID); ok {
 		victim = desired
 	}

@@ -24,6 +24,7 @@ import (
 type cluster struct {
 	calls
 	judged, waiting map[types.UID]bool
+	ending          map[types.UID]bool
 	refuse          bool
 	verdict         error
 	down            error
@@ -35,6 +36,7 @@ func (c *cluster) Admit(_ context.Context, pod *v1.Pod, _ iter.Seq[*v1.Pod]) (bo
 	return c.verdict == nil, c.verdict
 }
 func (c *cluster) Remembered(uid types.UID) bool { return uid == "remembered" }
+func (c *cluster) Ending(pod *v1.Pod) bool       { return c.ending[pod.UID] }
 func (c *cluster) Judged(pod *v1.Pod) bool       { return c.judged[pod.UID] }
 func (c *cluster) Place(pod *v1.Pod) (*v1.Pod, bool) {
 	return pod, !c.waiting[pod.UID]
@@ -168,6 +170,57 @@ func TestPreemptedPodIsToldOnce(t *testing.T) {
 	}
 	if !p.Remembered("remembered") || p.Remembered("other") {
 		t.Error("Remembered is not the gate's")
+	}
+}
+
+// TestRoomOfPodsThatLeaveIsAwaited: a pod that stops anyway makes room for a critical one, and no other has to, unless the
+// pod takes longer than its own grace allows.
+func TestRoomOfPodsThatLeaveIsAwaited(t *testing.T) {
+	for _, row := range []struct {
+		name    string
+		deleted int64 // its grace
+		want    []string
+		until   int64
+	}{
+		{"it stops", 0, nil, 30},
+		{"it is deleted", 20, nil, 30},
+		{"it may take longer", 21, []string{"kill b Preempting"}, 45},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			c := &cluster{ending: uids("a")}
+			others := []*v1.Pod{withPriority("a", 0), withPriority("b", -1)}
+			others[0].Spec.TerminationGracePeriodSeconds = ptr.To[int64](20)
+			if row.deleted > 0 {
+				others[0].DeletionGracePeriodSeconds = &row.deleted
+			}
+			r, l := residents(others...)
+			p, pod := c.preemption(r), withPriority("p", 1)
+			now := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
+			p.options.Clock = now
+			heard := 0
+			p.options.Admitted = func(*v1.Pod) { heard++ }
+			admit := func(want ...string) {
+				t.Helper()
+				_, err := p.Admit(t.Context(), pod, slices.Values(others))
+				if got := c.take(); !errors.Is(err, errMakingRoom) || !slices.Equal(got, want) {
+					t.Errorf("%v, calls %v, want %v", err, got, want)
+				}
+			}
+			admit(row.want...)
+			if until := p.open[pod.UID].until; !until.Equal(time.Unix(row.until, 0)) {
+				t.Errorf("its room is kept until %v", until)
+			}
+			now.SetTime(time.Unix(29, 0))
+			admit()
+			if row.want == nil { // the runtime does not stop it
+				now.SetTime(time.Unix(30, 0))
+				admit("kill b Preempting")
+			}
+			l.finished["a"], l.finished["b"] = true, true
+			if admitted, err := p.Admit(t.Context(), pod, slices.Values(others[:0])); !admitted || err != nil || heard != 1 || len(p.leaving) > 0 {
+				t.Errorf("with room: %v, %v, told %d times, leaving %v", admitted, err, heard, p.leaving)
+			}
+		})
 	}
 }
 

@@ -2,6 +2,7 @@ package node
 
 import (
 	"cmp"
+	"errors"
 	"maps"
 	"slices"
 
@@ -9,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/podinfo"
+	"github.com/podwright/podwright/syncloop"
 )
 
 // Desired are the pods that sources want; [syncloop.Store] has them.
@@ -45,6 +47,8 @@ type Residents struct {
 	Holding func() []*v1.Pod
 	// Heard reports whether every source has named its pods.
 	Heard func() bool
+	// Open returns what the verdict of a pod waits for, false if the pod has one. Nil: all have one.
+	Open func(uid types.UID) (syncloop.OpenVerdict, bool)
 }
 
 // All returns every pod. A pod that is being stopped is returned as its worker has it.
@@ -73,16 +77,34 @@ func (r *Residents) Get(uid types.UID) *v1.Pod {
 	return r.Stopping()[uid]
 }
 
-// Active returns the pods that have resources of this node: those that have not ended.
+// Active returns the pods that have resources of this node, or a claim to some: those that have not ended,
+// except pods that wait for their verdict and leave others the room meanwhile (IN6).
 func (r *Residents) Active() []*v1.Pod {
 	all := r.All()
 	out := make([]*v1.Pod, 0, len(all))
 	for uid, p := range all {
-		if s, ok := r.Statuses.Get(uid); !ok || !podinfo.Terminal(s.Phase) {
-			out = append(out, p)
+		if s, ok := r.Statuses.Get(uid); ok && podinfo.Terminal(s.Phase) || r.waitsWithoutClaim(uid) {
+			continue
 		}
+		out = append(out, p)
 	}
 	return out
+}
+
+// waitsWithoutClaim reports whether a pod has no verdict, and has waited for so long, or for such a reason, that other
+// pods leave it no room.
+func (r *Residents) waitsWithoutClaim(uid types.UID) bool {
+	if r.Open == nil {
+		return false
+	}
+	open, waits := r.Open(uid)
+	return waits && (open.Overdue || yields(open.Err))
+}
+
+// yields reports whether a pod waits for something other than room on the node.
+func yields(err error) bool {
+	var waits interface{ Yields() bool }
+	return errors.As(err, &waits) && waits.Yields()
 }
 
 // Evictable returns the pods that are running or about to run, each with its newest status.

@@ -6,6 +6,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/syncloop"
 )
 
 // TestResidents: which pods the node has to do with, and how.
@@ -49,6 +51,26 @@ func TestResidents(t *testing.T) {
 	}
 	if r.Evictable()[0].Status.Phase != v1.PodRunning {
 		t.Error("an evictable pod comes without its status")
+	}
+}
+
+// yielding is the error of a pod that waits for something other than room.
+type yielding struct{ error }
+
+func (yielding) Yields() bool { return true }
+
+// TestOpenVerdictsWithoutClaimAreNotActive: IN6. A pod without a verdict counts only while others leave it room.
+func TestOpenVerdictsWithoutClaimAreNotActive(t *testing.T) {
+	r, _ := residents(newPod("judged"), newPod("new"), newPod("waits"), newPod("overdue"), newPod("yields"))
+	r.Open = func(uid types.UID) (syncloop.OpenVerdict, bool) {
+		open := map[types.UID]syncloop.OpenVerdict{
+			"new": {}, "waits": {Err: errMakingRoom}, "overdue": {Err: errMakingRoom, Overdue: true}, "yields": {Err: yielding{errMakingRoom}},
+		}
+		o, waits := open[uid]
+		return o, waits
+	}
+	if got, want := uidsOf(r.Active()), []types.UID{"judged", "new", "waits"}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
 

@@ -28,6 +28,8 @@ type CgroupLevels interface {
 type Allocations interface {
 	// Load reads what was stored.
 	Load() error
+	// Admitted notes what a pod was admitted with, unless it was granted something before.
+	Admitted(pod *v1.Pod)
 	// Known returns the pods that were granted something.
 	Known() []types.UID
 	Forget(uid types.UID) error
@@ -43,6 +45,8 @@ type ResizerOptions struct {
 	Levels      CgroupLevels // nil if there are none
 	// Active returns the pods that have resources of this node.
 	Active func() []*v1.Pod
+	// Known returns a pod as it was last desired, or nil.
+	Known func(uid types.UID) *v1.Pod
 	// Orphaned reports whether no source wants the UID and no worker knows it.
 	Orphaned func(uid types.UID) bool
 	Clock    clock.WithTicker
@@ -109,6 +113,15 @@ func (g Grants) Allocate(pod *v1.Pod) (*v1.Pod, bool, error) {
 		g.Resizer.Changed()
 	}
 	return allocated, changed, err
+}
+
+// Admitted notes what an admitted pod asks for: that is its own, and a later change is a resize. A pod that an
+// earlier agent admitted was admitted as that agent knew it.
+func (r *Resizer) Admitted(pod *v1.Pod) {
+	if known := r.options.Known(pod.UID); known != nil {
+		pod = known
+	}
+	r.options.Allocations.Admitted(pod)
 }
 
 // Changed says that something has changed. It does not block.

@@ -26,6 +26,7 @@ type grantTable struct {
 }
 
 func (g *grantTable) Load() error                { g.add("load"); return g.err }
+func (g *grantTable) Admitted(pod *v1.Pod)       { g.add("admitted " + pod.Name) }
 func (g *grantTable) Known() []types.UID         { return []types.UID{"known", "gone"} }
 func (g *grantTable) Forget(uid types.UID) error { g.add("forget " + string(uid)); return g.err }
 func (g *grantTable) NextRetry() time.Time       { return g.next }

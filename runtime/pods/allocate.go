@@ -24,17 +24,21 @@ const (
 func (a *Allocations) Allocate(pod *v1.Pod) (allocated *v1.Pod, changed bool, err error) {
 	a.mu.Lock()
 	p := a.pods[pod.UID]
-	if p != nil && p.seen == pod && p.applied == pod && p.granted == nil && p.refused == nil && !p.dirty {
+	if p == nil {
+		p = a.note(pod)
+	}
+	if p.seen == pod && p.applied == pod && p.granted == nil && p.refused == nil && !p.dirty && !p.unstored {
 		a.mu.Unlock()
 		return pod, false, nil
 	}
-	desired := resize.Of(pod)
-	if p == nil {
-		p = &allocation{record: record{Allocated: desired}}
-		a.pods[pod.UID] = p
+	if p.unstored {
 		a.mu.Unlock()
-		return pod, false, a.first(pod.UID, desired)
+		if err := a.save(pod.UID, func(*record) {}); err != nil {
+			return pod, false, err
+		}
+		a.mu.Lock()
 	}
+	desired := resize.Of(pod)
 	p.record.Allocated = p.record.Allocated.Follow(desired)
 	p.changed()
 	asks := !desired.Equal(p.record.Allocated)
@@ -60,21 +64,6 @@ func (a *Allocations) Allocate(pod *v1.Pod) (allocated *v1.Pod, changed bool, er
 	return a.commit(pod)
 }
 
-// first stores the first allocation of a pod. A pod that asks for nothing has no
-// record: a missing record means zero.
-func (a *Allocations) first(uid types.UID, desired resize.Allocation) error {
-	if desired.None() {
-		return nil
-	}
-	err := a.save(uid, func(r *record) { r.Allocated = desired })
-	if err != nil {
-		a.mu.Lock()
-		delete(a.pods, uid)
-		a.mu.Unlock()
-	}
-	return err
-}
-
 // commit stores what was decided about a pod, in the pod's own sync.
 func (a *Allocations) commit(pod *v1.Pod) (*v1.Pod, bool, error) {
 	a.mu.Lock()
@@ -82,6 +71,10 @@ func (a *Allocations) commit(pod *v1.Pod) (*v1.Pod, bool, error) {
 	granted, generation, dirty := p.granted, p.grantedGeneration, p.dirty
 	p.dirty = false
 	allocated := p.apply(pod)
+	var requests v1.ResourceList
+	if granted != nil {
+		requests = resize.Requests(resize.Apply(pod, *granted))
+	}
 	a.mu.Unlock()
 	if granted == nil && !dirty {
 		return allocated, false, nil
@@ -91,7 +84,7 @@ func (a *Allocations) commit(pod *v1.Pod) (*v1.Pod, bool, error) {
 		if granted == nil {
 			return
 		}
-		r.Allocated = *granted
+		r.Allocated, r.Requests = *granted, requests
 		r.Conditions = with(without(r.Conditions, v1.PodResizePending),
 			v1.PodCondition{Type: v1.PodResizeInProgress, ObservedGeneration: generation}, now)
 	})
@@ -143,7 +136,7 @@ func (a *Allocations) decide(self types.UID, timed bool) {
 	t := a.totals(active)
 	queue, alone := a.refusedAlone(self, t, node)
 	if !alone {
-		queue = a.queue(self)
+		queue = a.queue(self, active)
 	}
 	var wake []types.UID
 	var events []pendingEvent
@@ -222,11 +215,15 @@ func (a *Allocations) refuse(r resize.Request, v resize.Verdict, now time.Time, 
 }
 
 // queue returns what waits for admission, in order: infeasible resizes only if their
-// own spec has just changed. The lock must be held.
-func (a *Allocations) queue(self types.UID) []resize.Request {
+// own spec has just changed, and none of pods that do not stay. The lock must be held.
+func (a *Allocations) queue(self types.UID, active []*v1.Pod) []resize.Request {
+	stays := map[types.UID]bool{}
+	for _, pod := range active {
+		stays[pod.UID] = pod.DeletionTimestamp == nil
+	}
 	var list []resize.Request
 	for uid, p := range a.pods {
-		if p.pod == nil || p.granted != nil {
+		if p.pod == nil || p.granted != nil || active != nil && !stays[uid] && uid != self {
 			continue
 		}
 		c := condition(p.record.Conditions, v1.PodResizePending)
@@ -255,8 +252,8 @@ func (a *Allocations) totals(active []*v1.Pod) *resize.Totals {
 		}
 	}
 	for uid, p := range a.pods {
-		if given := p.record.Pod; given != nil && !t.Has(uid) {
-			t.Set(uid, resize.RequestsOf(*given))
+		if given := p.record.given(); given != nil && !p.unstored && !t.Has(uid) {
+			t.Set(uid, given)
 			p.summed = nil
 		}
 	}

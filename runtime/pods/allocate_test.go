@@ -65,6 +65,16 @@ func (c *crowd) allocate(p *v1.Pod) {
 	}
 }
 
+// gone ends the last pods, so that n are left.
+func (c *crowd) gone(n int) {
+	for _, p := range c.active[n:] {
+		if err := c.a.Forget(p.UID); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	c.active = c.active[:n]
+}
+
 // cpu is what pod i was allocated.
 func (c *crowd) cpu(i int) string {
 	return c.a.Allocated(c.active[i]).Spec.Containers[0].Resources.Requests.Cpu().String()
@@ -97,7 +107,7 @@ func TestCostOfDeferredResizesGrowsWithTheirNumber(t *testing.T) {
 func TestRoomGoesToTheFirstInTheQueue(t *testing.T) {
 	c := newCrowd(t, 4)
 	c.ask(1, "2", func(p *v1.Pod) { p.Spec.Priority = ptr.To[int32](7) })
-	c.active = c.active[:3] // pod 3 is gone
+	c.gone(3)
 	c.woken = nil
 	c.ask(2, "2")
 	if c.cpu(2) != "1" || !slices.Contains(c.woken, "u1") {
@@ -115,7 +125,7 @@ func TestGrantsOfOneRetryFitTogether(t *testing.T) {
 	for i := range 3 {
 		c.ask(i, "2")
 	}
-	c.active = c.active[:3] // the node has 2 CPUs to spare
+	c.gone(3) // the node has 2 CPUs to spare
 	c.a.Retry(false)
 	for i := range 3 {
 		c.allocate(c.active[i])

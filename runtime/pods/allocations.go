@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -27,8 +28,8 @@ type AllocationOptions struct {
 	// must not block. Nil: nothing is checked.
 	Allocatable func() v1.ResourceList
 	// Active returns the pods that have, or are about to have, resources of this
-	// node, as their sources want them. Called without a lock. Nil: only the
-	// pod in question.
+	// node, as their sources want them. Other pods, and those that are being deleted, are
+	// granted nothing more. Called without a lock. Nil: only the pod in question.
 	Active func() []*v1.Pod
 	// Wake asks for a sync of a pod that the sync of another pod admitted. Called
 	// without a lock; it must not block. Nil: the pod waits for its next sync.
@@ -61,6 +62,8 @@ type Allocations struct {
 	// mu guards what follows. It is never held during a call.
 	mu   sync.Mutex
 	pods map[types.UID]*allocation
+	// left has the pods that are gone, but whose record may still be in the store.
+	left map[types.UID]bool
 	// retry is when deferred resizes are due again, zero if there are none.
 	retry time.Time
 }
@@ -68,6 +71,8 @@ type Allocations struct {
 // allocation is what is known of one pod.
 type allocation struct {
 	record record
+	// unstored is true while the first record is not in the store, and has to be.
+	unstored bool
 	// granted was admitted but is not stored yet; only the pod's own sync stores it.
 	granted *resize.Allocation
 	// grantedGeneration is the generation of the spec that granted comes from.
@@ -91,15 +96,19 @@ type allocation struct {
 // changed forgets what follows from what the pod was allocated or granted. The lock must be held.
 func (p *allocation) changed() { p.seen, p.summed, p.waiting = nil, nil, nil }
 
-// requested returns what a pod requests by what it has been, or is just being, allocated. The lock
-// must be held.
+// holds returns what no other pod may have: what the pod was allocated, and what it was granted but is not
+// allocated yet. A pod that gives something back holds it until that is stored. The lock must be held.
+func (p *allocation) holds() resize.Allocation {
+	if p.granted == nil {
+		return p.record.Allocated
+	}
+	return p.record.Allocated.Larger(*p.granted)
+}
+
+// requested returns what a pod requests by what it holds. The lock must be held.
 func (p *allocation) requested(pod *v1.Pod) v1.ResourceList {
 	if p.summed != pod {
-		allocated := p.record.Allocated
-		if p.granted != nil {
-			allocated = *p.granted
-		}
-		p.summed, p.requests = pod, resize.Requests(resize.Apply(pod, allocated))
+		p.summed, p.requests = pod, resize.Requests(resize.Apply(pod, p.holds()))
 	}
 	return p.requests
 }
@@ -126,8 +135,21 @@ type record struct {
 	Allocated resize.Allocation            `json:"allocated"`
 	Actuated  map[string]runtime.Resources `json:"actuated,omitempty"`
 	// Pod is what the pod as a whole was given.
-	Pod        *runtime.Resources `json:"pod,omitempty"`
-	Conditions []v1.PodCondition  `json:"conditions,omitempty"`
+	Pod *runtime.Resources `json:"pod,omitempty"`
+	// Requests is what the pod requests by what it was allocated.
+	Requests   v1.ResourceList   `json:"requests,omitempty"`
+	Conditions []v1.PodCondition `json:"conditions,omitempty"`
+}
+
+// given returns what the pod requests by what it was allocated, or nil if it holds nothing.
+func (r *record) given() v1.ResourceList {
+	switch {
+	case r.Requests != nil:
+		return r.Requests
+	case r.Pod != nil: // the record of an earlier version
+		return resize.RequestsOf(*r.Pod)
+	}
+	return nil
 }
 
 // NewAllocations returns empty Allocations; see [Allocations.Load].
@@ -150,7 +172,7 @@ func NewAllocations(o AllocationOptions) (*Allocations, error) {
 	if o.Events == nil {
 		o.Events = podinfo.DiscardEvents{}
 	}
-	return &Allocations{options: o, pods: map[types.UID]*allocation{}}, nil
+	return &Allocations{options: o, pods: map[types.UID]*allocation{}, left: map[types.UID]bool{}}, nil
 }
 
 // Load reads what was stored. Call it once, before anything else. After an error, no
@@ -172,6 +194,44 @@ func (a *Allocations) Load() error {
 	defer a.mu.Unlock()
 	a.pods = loaded
 	return nil
+}
+
+// Admitted notes that a pod was admitted with the resources it asks for: it is allocated these at
+// its first sync, and what it asks for by then is a resize. It has no effect on a pod that was
+// allocated something before. It stores nothing, and may be called at any time.
+func (a *Allocations) Admitted(pod *v1.Pod) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.pods[pod.UID] == nil {
+		a.note(pod)
+	}
+}
+
+// note begins the record of a pod that has none. One that asks for nothing needs none in the store: a
+// missing record means zero. The lock must be held.
+func (a *Allocations) note(pod *v1.Pod) *allocation {
+	desired := resize.Of(pod)
+	p := &allocation{
+		record:   record{Allocated: desired, Requests: resize.Requests(pod)},
+		unstored: !desired.None() || a.left[pod.UID],
+	}
+	a.pods[pod.UID] = p
+	return p
+}
+
+// Granted returns the pod with the resources that no other pod may have: those that it was allocated, and
+// those that it was granted and will be allocated by its next sync.
+func (a *Allocations) Granted(pod *v1.Pod) *v1.Pod {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	p := a.pods[pod.UID]
+	switch {
+	case p == nil:
+		return pod
+	case p.granted == nil:
+		return p.apply(pod)
+	}
+	return resize.Apply(pod, p.holds())
 }
 
 // Allocated returns the pod with the resources it was allocated; the pod itself if
@@ -208,18 +268,24 @@ func (a *Allocations) Actuated(uid types.UID) map[string]runtime.Resources {
 	return nil
 }
 
-// Forget drops everything of a pod that is gone.
+// Forget drops everything of a pod that is gone. After an error, call it again.
 func (a *Allocations) Forget(uid types.UID) error {
 	a.mu.Lock()
-	p := a.pods[uid]
-	delete(a.pods, uid)
+	if a.pods[uid] != nil {
+		delete(a.pods, uid)
+		a.left[uid] = true
+	}
+	left := a.left[uid]
 	a.mu.Unlock()
-	if p == nil {
+	if !left {
 		return nil
 	}
 	if err := a.options.Store.Remove(uid); err != nil {
 		return fmt.Errorf("remove the record of the pod's resources: %w", err)
 	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.left, uid)
 	return nil
 }
 
@@ -227,9 +293,11 @@ func (a *Allocations) Forget(uid types.UID) error {
 func (a *Allocations) Known() []types.UID {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	out := make([]types.UID, 0, len(a.pods))
-	for uid := range a.pods {
-		out = append(out, uid)
+	out := slices.AppendSeq(make([]types.UID, 0, len(a.pods)+len(a.left)), maps.Keys(a.pods))
+	for uid := range a.left {
+		if a.pods[uid] == nil {
+			out = append(out, uid)
+		}
 	}
 	return out
 }
@@ -259,7 +327,8 @@ func (a *Allocations) save(uid types.UID, change func(*record)) error {
 	if p.dirty {
 		next.Conditions = merge(next.Conditions, p.record.Conditions)
 	}
-	p.record = next
+	p.record, p.unstored = next, false
+	delete(a.left, uid)
 	p.changed()
 	return nil
 }

@@ -491,7 +491,7 @@ func TestResizeRetryTimes(t *testing.T) {
 		var err error
 		w.a, err = pods.NewAllocations(pods.AllocationOptions{
 			Store: w.store, Allocatable: func() v1.ResourceList { return v1.ResourceList{v1.ResourceCPU: resource.MustParse("4")} },
-			Active: func() []*v1.Pod { return []*v1.Pod{other} },
+			Active: func() []*v1.Pod { return []*v1.Pod{other, apps("2 1000")} },
 		})
 		if err != nil {
 			t.Fatal(err)

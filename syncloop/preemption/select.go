@@ -36,8 +36,8 @@ type amounts map[v1.ResourceName]resource.Quantity
 // Select returns the pods that have to go so that the critical pod fits; none if it
 // fits already. A pod may go if it is not critical or if its priority is lower. The
 // choice has as few Guaranteed pods as possible, then as few Burstable, then as few
-// BestEffort ones; among equals it prefers the lowest priority. The order of
-// active does not matter. Select changes nothing. An error says that the node has too little
+// BestEffort ones; among equals it prefers the lowest priority. Where several resources
+// are missing, it is only close to that. The order of active does not matter. Select changes nothing. An error says that the node has too little
 // room even without every pod that may go, and what is missing.
 func Select(pod *v1.Pod, active []Pod, node Node) ([]*v1.Pod, error) {
 	short := missing(pod, active, node)
@@ -57,9 +57,12 @@ func Select(pod *v1.Pod, active []Pod, node Node) ([]*v1.Pod, error) {
 	for i := range levels {
 		// rest is what the later levels and the pods already chosen cannot give.
 		rest := without(short, append(slices.Concat(levels[i+1:]...), chosen...))
-		chosen = append(chosen, fewest(rest, levels[i])...)
+		chosen = append(chosen, fewest(rest, without(short, chosen), levels[i])...)
 	}
 	chosen = needed(short, chosen)
+	for i := range levels {
+		chosen = lowest(short, chosen, levels[i])
+	}
 	out := make([]*v1.Pod, len(chosen))
 	for i, c := range chosen {
 		out[i] = c.pod
@@ -133,24 +136,67 @@ func balance(short amounts, gone []candidate) amounts {
 	return left
 }
 
-// fewest picks candidates until nothing is missing. Each time it picks the one that leaves the
-// smallest shares missing; among equals, the one of lowest priority.
-func fewest(short amounts, from []candidate) []candidate {
+// fewest picks candidates until nothing of rest is missing. Each time it picks the one that leaves the
+// smallest shares of it missing; among equals, the one that leaves least of all that is short, so that
+// later levels have less to give; among equals of these, the one of lowest priority.
+func fewest(rest, short amounts, from []candidate) []candidate {
 	var out []candidate
 	from = slices.Clone(from)
-	for len(short) > 0 && len(from) > 0 {
-		best, least := 0, distance(short, from[0])
+	for len(rest) > 0 && len(from) > 0 {
+		best, least, leastShort := 0, distance(rest, from[0]), distance(short, from[0])
 		for i := 1; i < len(from); i++ {
-			d := distance(short, from[i])
-			if cmp.Or(cmp.Compare(d, least), byPriority(from[i].pod, from[best].pod)) < 0 {
-				best, least = i, d
+			d, s := distance(rest, from[i]), distance(short, from[i])
+			if cmp.Or(cmp.Compare(d, least), cmp.Compare(s, leastShort), byPriority(from[i].pod, from[best].pod)) < 0 {
+				best, least, leastShort = i, d, s
 			}
 		}
 		out = append(out, from[best])
-		short = without(short, from[best:best+1])
+		rest, short = without(rest, from[best:best+1]), without(short, from[best:best+1])
 		from = slices.Delete(from, best, best+1)
 	}
 	return out
+}
+
+// lowest replaces chosen candidates by others of the same level that have a lower priority and do as well.
+func lowest(short amounts, chosen, level []candidate) []candidate {
+	left := balance(short, chosen)
+	in := map[*v1.Pod]bool{}
+	for _, c := range chosen {
+		in[c.pod] = true
+	}
+	byPriority := func(a, b candidate) int { return byPriority(a.pod, b.pod) }
+	others := slices.SortedFunc(slices.Values(level), byPriority)
+	for _, c := range slices.Backward(others) { // the highest priority first
+		if !in[c.pod] {
+			continue
+		}
+		for _, other := range others {
+			if byPriority(other, c) >= 0 {
+				break
+			}
+			if in[other.pod] || !replaces(left, c, other) {
+				continue
+			}
+			chosen[slices.IndexFunc(chosen, func(x candidate) bool { return x.pod == c.pod })] = other
+			left = balance(short, chosen)
+			in[c.pod], in[other.pod] = false, true
+			break
+		}
+	}
+	return chosen
+}
+
+// replaces reports whether nothing is missing if one candidate stays and another goes instead.
+func replaces(left amounts, stays, goes candidate) bool {
+	for name, q := range left {
+		q = q.DeepCopy()
+		q.Add(stays.gives[name])
+		q.Sub(goes.gives[name])
+		if q.Sign() > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // byPriority orders pods, lowest priority first.

@@ -78,6 +78,37 @@ func (a Allocation) Follow(other Allocation) Allocation {
 	return out
 }
 
+// Larger returns the larger one of each amount. Both must be of the same containers.
+func (a Allocation) Larger(b Allocation) Allocation {
+	out := Allocation{Pod: a.Pod, Containers: make(map[string]v1.ResourceRequirements, len(a.Containers))}
+	for name, r := range a.Containers {
+		out.Containers[name] = larger(r, b.Containers[name])
+	}
+	if a.Pod != nil && b.Pod != nil {
+		level := larger(*a.Pod, *b.Pod)
+		out.Pod = &level
+	}
+	return out
+}
+
+func larger(a, b v1.ResourceRequirements) v1.ResourceRequirements {
+	each := func(a, b v1.ResourceList) v1.ResourceList {
+		out := v1.ResourceList{}
+		for _, name := range resizable {
+			x, inA := a[name]
+			y, inB := b[name]
+			switch {
+			case inB && (!inA || y.Cmp(x) > 0):
+				out[name] = y
+			case inA:
+				out[name] = x
+			}
+		}
+		return out
+	}
+	return v1.ResourceRequirements{Requests: each(a.Requests, b.Requests), Limits: each(a.Limits, b.Limits)}
+}
+
 // Equal reports whether two allocations are the same in every amount.
 func (a Allocation) Equal(other Allocation) bool {
 	if len(a.Containers) != len(other.Containers) || (a.Pod == nil) != (other.Pod == nil) {
