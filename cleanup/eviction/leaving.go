@@ -94,26 +94,38 @@ func (l *leaver) grace() time.Duration {
 	return defaultGrace
 }
 
-// freeing returns how much will soon be free.
-func (m *Manager) freeing(ctx context.Context, b breach) (amount uint64) {
+// freeing returns how much will soon be free, for each of these limits.
+func (m *Manager) freeing(ctx context.Context, due []breach) map[Threshold]uint64 {
 	all := slices.Collect(maps.Values(m.leaving))
-	pods := make([]*v1.Pod, len(all))
-	for i, l := range all {
-		pods[i] = l.pod
+	var questions []question
+	asked := map[Signal]bool{} // a signal may have two limits
+	for _, b := range due {
+		for _, l := range all {
+			if !asked[b.Signal] {
+				questions = append(questions, question{l.pod, b.Signal})
+			}
+		}
+		asked[b.Signal] = true
 	}
-	usages, errs := m.usages(ctx, pods, b.Signal, leavingWait)
+	usages, errs := m.usages(ctx, questions, leavingWait)
 	now := m.options.Clock.Now()
-	for i, l := range all {
-		used := min(b.kind.used(usages[i]), 1<<60)
-		if before, known := l.used[b.Signal]; known && used < before && errs[i] == nil {
+	for i, q := range questions {
+		l, used := m.leaving[q.pod.UID], min(m.options.Policy.kind(q.signal).used(usages[i]), 1<<60)
+		if before, known := l.used[q.signal]; known && used < before && errs[i] == nil {
 			l.shrank = now
 		}
-		l.used[b.Signal] = used
-		if l.counts(b, now) {
-			amount += used
+		l.used[q.signal] = used
+	}
+	amounts := map[Threshold]uint64{}
+	for _, b := range due {
+		amounts[b.Threshold] = 0
+		for _, l := range all {
+			if l.counts(b, now) {
+				amounts[b.Threshold] += l.used[b.Signal]
+			}
 		}
 	}
-	return amount
+	return amounts
 }
 
 // hastenWait is how long a pass waits for a pod that it tells to hurry, hastenLimit for all of them.
@@ -177,17 +189,16 @@ func (m *Manager) uncovered(ctx context.Context, due []breach) []breach {
 	if len(m.leaving) == 0 {
 		return due
 	}
-	var out []breach
-	amounts := map[Threshold]uint64{} // a hard limit counts less than a soft one of the same signal
+	var measured, out []breach
 	for _, b := range due {
-		if b.kind.own || b.Observed.Low {
-			if !m.mayBeFreeing(b) {
-				out = append(out, b)
-			}
-			continue
+		if !b.kind.own && !b.Observed.Low {
+			measured = append(measured, b)
 		}
-		amounts[b.Threshold] = m.freeing(ctx, b)
-		if !m.covers(b, amounts[b.Threshold]) {
+	}
+	amounts := m.freeing(ctx, measured) // a hard limit counts less than a soft one of the same signal
+	for _, b := range due {
+		amount, asked := amounts[b.Threshold]
+		if asked && !m.covers(b, amount) || !asked && !m.mayBeFreeing(b) {
 			out = append(out, b)
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -13,7 +13,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/foreign"
 	"github.com/podwright/podwright/internal/podinfo"
+	"github.com/podwright/podwright/internal/problem"
 	"github.com/podwright/podwright/internal/timing"
 )
 
@@ -32,6 +34,7 @@ const (
 // is left out of the next rounds.
 type locals struct {
 	options Options
+	calls   *foreign.Calls
 
 	// Used only by the goroutine of Run: when the next round begins, and what closes when the latest
 	// has begun all measurements.
@@ -45,6 +48,8 @@ type locals struct {
 	mu    sync.Mutex
 	busy  map[types.UID]bool
 	found []finding
+	// failing has why pods cannot be measured completely, as it was logged.
+	failing map[types.UID]string
 }
 
 // finding is a pod that was above a limit of its own.
@@ -55,8 +60,8 @@ type finding struct {
 	started      *metav1.Time // the life it was about
 }
 
-func newLocals(o Options) *locals {
-	return &locals{options: o, slots: newTurns(o.Clock, maxMeasured), walks: newTurns(o.Clock, 1), busy: map[types.UID]bool{}}
+func newLocals(o Options, calls *foreign.Calls) *locals {
+	return &locals{options: o, calls: calls, slots: newTurns(o.Clock, maxMeasured), walks: newTurns(o.Clock, 1), busy: map[types.UID]bool{}, failing: map[types.UID]string{}}
 }
 
 // due reports whether there is something to do for the goroutine of Run.
@@ -76,6 +81,7 @@ func (l *locals) begin(ctx context.Context, pods []*v1.Pod) (begun bool) {
 		return false
 	}
 	l.next = l.options.Clock.Now().Add(localPeriod)
+	l.forget(pods)
 	done := make(chan struct{})
 	l.round = done
 	l.under.Go(func() {
@@ -99,7 +105,7 @@ func (l *locals) measureAll(ctx context.Context, pods []*v1.Pod) {
 		done := make(chan struct{})
 		l.under.Go(func() {
 			begin := l.options.Clock.Now()
-			signal, text := l.measure(ctx, pod)
+			signal, text := l.measured(ctx, pod)
 			give()
 			now := l.options.Clock.Now()
 			if text != "" {
@@ -112,6 +118,38 @@ func (l *locals) measureAll(ctx context.Context, pods []*v1.Pod) {
 		batch.Add(ctx, done)
 	}
 	batch.Wait(ctx)
+}
+
+// tell logs why a pod cannot be measured completely when that is new, and when it is over.
+func (l *locals) tell(pod *v1.Pod, err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	l.mu.Lock()
+	last := l.failing[pod.UID]
+	if l.failing[pod.UID] = text; text == "" {
+		delete(l.failing, pod.UID)
+	}
+	l.mu.Unlock()
+	switch {
+	case text == last:
+	case err != nil:
+		l.options.Logger.Error(err, "Not all of a pod's storage can be measured", "namespace", pod.Namespace, "name", pod.Name)
+	default:
+		l.options.Logger.Info("A pod's storage can be measured again", "namespace", pod.Namespace, "name", pod.Name)
+	}
+}
+
+// forget drops what is remembered of other pods than these.
+func (l *locals) forget(pods []*v1.Pod) {
+	still := map[types.UID]bool{}
+	for _, pod := range pods {
+		still[pod.UID] = true
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	maps.DeleteFunc(l.failing, func(uid types.UID, _ string) bool { return !still[uid] })
 }
 
 // claim reports whether the pod is not being measured already.
@@ -160,14 +198,28 @@ func (l *locals) open() bool {
 	return len(l.busy)+len(l.found) > 0
 }
 
+// measured is measure, which is left behind if it goes on when ctx has ended: it may be stuck on a mount
+// whose server is gone.
+func (l *locals) measured(ctx context.Context, pod *v1.Pod) (signal, text string) {
+	call := l.call("the measurement of a pod's own limits", pod, walkLimit+problem.FunctionLimit)
+	type above struct{ signal, text string }
+	got, err := foreign.Ask(ctx, l.calls, call, foreign.Limits{}, func(ctx context.Context) (a above, _ error) {
+		a.signal, a.text = l.measure(ctx, pod)
+		return a, nil
+	})
+	if panicked := (*foreign.PanicError)(nil); errors.As(err, &panicked) {
+		l.options.Logger.Error(err, "A pod cannot be measured", "namespace", pod.Namespace, "name", pod.Name, "stack", panicked.Trace())
+	}
+	return got.signal, got.text
+}
+
+// call names a call about a pod.
+func (l *locals) call(name string, pod *v1.Pod, patience time.Duration) foreign.Call {
+	return foreign.Call{Kind: problem.Function, Name: name, UID: pod.UID, Pod: problem.Of(pod.Namespace, pod.Name, pod.UID), Patience: patience}
+}
+
 // measure tells which limit of its own a pod is above. text is empty if there is none.
 func (l *locals) measure(ctx context.Context, pod *v1.Pod) (signal, text string) {
-	defer func() {
-		if p := recover(); p != nil {
-			err := fmt.Errorf("eviction: panic: %v\n%s", p, debug.Stack())
-			l.options.Logger.Error(err, "A pod cannot be measured", "namespace", pod.Namespace, "name", pod.Name)
-		}
-	}()
 	walks, cancel := timing.WithTimeout(ctx, l.options.Clock, walkLimit)
 	defer cancel()
 	signal, text, err := l.fullVolume(walks, pod)
@@ -176,8 +228,8 @@ func (l *locals) measure(ctx context.Context, pod *v1.Pod) (signal, text string)
 		signal, text, storageErr = l.fullStorage(walks, pod)
 		err = errors.Join(err, storageErr)
 	}
-	if err != nil && ctx.Err() == nil { // what was found counts
-		l.options.Logger.Error(err, "Not all of a pod's storage can be measured", "namespace", pod.Namespace, "name", pod.Name)
+	if ctx.Err() == nil { // what was found counts
+		l.tell(pod, err)
 	}
 	return signal, text
 }
@@ -205,9 +257,10 @@ func (l *locals) fullStorage(ctx context.Context, pod *v1.Pod) (signal, text str
 	if l.options.Storage == nil || limit.Sign() <= 0 {
 		return "", "", nil
 	}
-	asked, cancel := timing.WithTimeout(ctx, l.options.Clock, storageWait)
-	used, err := l.options.Storage(asked, pod)
-	cancel()
+	call := l.call("Eviction.Storage", pod, problem.FunctionLimit)
+	used, err := foreign.Ask(ctx, l.calls, call, foreign.Limits{Wait: storageWait, Late: usageLate, Bounded: true}, func(ctx context.Context) (Storage, error) {
+		return l.options.Storage(ctx, pod)
+	})
 	var folders uint64
 	for _, dir := range used.Folders {
 		bytes, _, sizeErr := walk{enough: uint64(limit.Value()), turns: l.walks}.size(ctx, dir)

@@ -16,6 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/internal/foreign"
 )
 
 // TestLongMeasurementIsNotRepeated: FD2. A pod whose folders take minutes to measure is measured once at a time, holds up
@@ -63,7 +65,7 @@ func TestLongMeasurementIsNotRepeated(t *testing.T) {
 // TestOldFindingsDoNotCount: FD2. A pod that is gone, or whose measurement is a minute old, is not evicted.
 func TestOldFindingsDoNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLocals(Options{Clock: clock.RealClock{}})
+		l := newLocals(Options{Clock: clock.RealClock{}}, nil)
 		for _, uid := range []types.UID{"old", "gone", "a", "b"} {
 			l.note(finding{uid: uid, text: "full", at: time.Now()})
 			if uid == "old" {
@@ -128,6 +130,7 @@ func TestSlowMeasurementsDoNotStopTheRound(t *testing.T) {
 		if !strings.Contains(got, "kill over") {
 			t.Errorf("happened:\n%s", got)
 		}
+		<-time.After(walkLimit) // Run waits for them only so long
 	})
 }
 
@@ -139,6 +142,7 @@ func TestMeasurementPausesAsLongAsItTook(t *testing.T) {
 		begins := 0
 		n.limited = func(*v1.Pod) []Volume { begins++; <-time.After(takes); return nil }
 		n.run(t, 10*takes+localPeriod, Policy{})
+		<-time.After(takes)
 		if begins < 4 || begins > 6 {
 			t.Errorf("measured %d times in %v", begins, 10*takes)
 		}
@@ -163,7 +167,7 @@ func TestMeasurementIsLimited(t *testing.T) {
 				}
 				return Storage{Folders: []string{dir}}, ctx.Err()
 			},
-		})
+		}, foreign.New(clock.RealClock{}))
 		p := pod("p")
 		p.Spec.Containers = []v1.Container{{Resources: v1.ResourceRequirements{Limits: v1.ResourceList{v1.ResourceEphemeralStorage: resource.MustParse("1")}}}}
 		if _, err := l.walks.take(t.Context()); err != nil { // a walk that is stuck

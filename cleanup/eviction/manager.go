@@ -114,9 +114,9 @@ type Manager struct {
 	reclaim   reclaim
 	// killed is when the last pod was told to stop.
 	killed time.Time
-	// unanswered has the pods whose usage this pass could not read in time; announced is the signal
+	// unanswered has what this pass could not read in time of what pods use; announced is the signal
 	// that it has reported.
-	unanswered map[types.UID]bool
+	unanswered map[subject]bool
 	announced  Signal
 	// beside is what runs beside the passes.
 	beside sync.WaitGroup
@@ -143,9 +143,10 @@ func New(o Options) (*Manager, error) {
 		o.Clock = clock.RealClock{}
 	}
 	set := instrument.New(o.Meter)
+	own := newObservers(o.Policy.Own, o.Clock, o.Logger)
 	m := &Manager{
 		options: o, has: map[Signal]bool{}, leaving: map[types.UID]*leaver{}, victims: map[types.UID]victim{},
-		own: newObservers(o.Policy.Own, o.Clock, o.Logger), locals: newLocals(o),
+		own: own, locals: newLocals(o, own.calls),
 	}
 	m.evictions = set.Counter("kubelet_evictions", "Pods evicted, by the signal that was low, or the limit of their own that they were above.",
 		instrument.From("eviction_signal", "memory.available", "nodefs.available", "nodefs.inodesFree", "imagefs.available", "imagefs.inodesFree",
@@ -158,7 +159,8 @@ func New(o Options) (*Manager, error) {
 
 // Run makes a pass every 10 s, or every minute if it only checks volumes and storage, until ctx
 // ends. After an eviction, the next pass comes as soon as everything that the pod held is released,
-// at the latest 30 s later. Run waits for the functions that it has called, and returns nil.
+// at the latest 30 s later. Run waits 5 s for the functions that it has called, logs each that goes on,
+// and returns nil.
 func (m *Manager) Run(ctx context.Context) error {
 	defer m.own.leave()
 	defer m.locals.under.Wait()
@@ -220,7 +222,7 @@ func (m *Manager) pass(ctx context.Context) (evicted *v1.Pod, err error) {
 	if m.options.LocalOnly {
 		return m.passLocal(ctx)
 	}
-	m.unanswered, m.announced = map[types.UID]bool{}, ""
+	m.unanswered, m.announced = map[subject]bool{}, ""
 	m.noteLeaving()
 	all, err := m.look(ctx)
 	hard := func(v victim) bool { // a hard limit of the signal that evicts it is due now
@@ -291,21 +293,8 @@ func (m *Manager) look(ctx context.Context) ([]breach, error) {
 }
 
 func (m *Manager) readNode(ctx context.Context) (map[Signal]Observation, error) {
-	limited, cancel := timing.WithTimeout(ctx, m.options.Clock, problem.FunctionLimit)
-	defer cancel()
-	type answer struct {
-		readings map[Signal]Observation
-		err      error // may come together with readings
-	}
 	call := foreign.Call{Kind: problem.Function, Name: "Eviction.Stats.Node"}
-	got, err := foreign.Ask(limited, m.own.calls, call, foreign.Limits{Wait: problem.FunctionLimit + usageLate}, func(ctx context.Context) (a answer, _ error) {
-		a.readings, a.err = m.options.Stats.Node(ctx)
-		return a, nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return got.readings, got.err
+	return foreign.Ask(ctx, m.own.calls, call, foreign.Limits{Wait: problem.FunctionLimit, Late: usageLate}, m.options.Stats.Node)
 }
 
 // evictable returns the pods that may be evicted.
@@ -335,7 +324,11 @@ func (m *Manager) passNode(ctx context.Context, b breach) (*v1.Pod, error) {
 		candidates[i].Pod = pod
 	}
 	if !b.kind.own {
-		used, errs := m.usages(ctx, pods, b.Signal, usageWait)
+		questions := make([]question, len(pods))
+		for i, pod := range pods {
+			questions[i] = question{pod, b.Signal}
+		}
+		used, errs := m.usages(ctx, questions, usageWait)
 		for i := range used {
 			candidates[i].Usage = used[i]
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,12 +15,15 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/foreign"
 	"github.com/podwright/podwright/internal/timing"
 )
 
@@ -56,6 +60,9 @@ type node struct {
 	uses    func(ctx context.Context, p *v1.Pod) (Usage, error)
 	limited func(p *v1.Pod) []Volume
 	refuses func(p *v1.Pod, grace *int64) error
+	// stores, if set, is called by Storage first.
+	stores func()
+	logger logr.Logger
 }
 
 // moment is how long each call takes.
@@ -193,7 +200,7 @@ func (n *node) run(t *testing.T, d time.Duration, policy Policy) (*Manager, stri
 	t.Helper()
 	n.begin = time.Now()
 	m, err := New(Options{
-		Stats: n, Killer: n, Policy: policy, Recorder: n, NodeName: "n1",
+		Stats: n, Killer: n, Policy: policy, Recorder: n, NodeName: "n1", Logger: n.logger,
 		Pods: func() []*v1.Pod {
 			n.mu.Lock()
 			defer n.mu.Unlock()
@@ -215,6 +222,9 @@ func (n *node) run(t *testing.T, d time.Duration, policy Policy) (*Manager, stri
 			moment()
 			if n.hangs {
 				return Storage{}, hang(ctx)
+			}
+			if n.stores != nil {
+				n.stores()
 			}
 			return n.storage[p.UID], n.storageErr
 		},
@@ -243,6 +253,8 @@ func (n *node) run(t *testing.T, d time.Duration, policy Policy) (*Manager, stri
 	if err := m.Run(ctx); err != nil {
 		t.Errorf("Run: %v", err)
 	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	return m, strings.Join(n.log, "\n")
 }
 
@@ -410,25 +422,27 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
+// limitedPod has containers with limits of ephemeral storage, "" for none.
+func limitedPod(name string, limits ...string) *v1.Pod {
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}}
+	for i, limit := range limits {
+		c := v1.Container{Name: fmt.Sprint("c", i)}
+		if limit != "" {
+			c.Resources.Limits = v1.ResourceList{v1.ResourceEphemeralStorage: resource.MustParse(limit)}
+		}
+		p.Spec.Containers = append(p.Spec.Containers, c)
+	}
+	return p
+}
+
 // TestStorageLimitsEvict: FD2. A pod above the limits of its containers together, or with a container
 // above its own, is evicted with the kubelet's words; also where the node is not watched.
 func TestStorageLimitsEvict(t *testing.T) {
-	limited := func(name string, limits ...string) *v1.Pod {
-		p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}}
-		for i, limit := range limits {
-			c := v1.Container{Name: fmt.Sprint("c", i)}
-			if limit != "" {
-				c.Resources.Limits = v1.ResourceList{v1.ResourceEphemeralStorage: resource.MustParse(limit)}
-			}
-			p.Spec.Containers = append(p.Spec.Containers, c)
-		}
-		return p
-	}
 	folder := t.TempDir()
 	if err := os.WriteFile(filepath.Join(folder, "data"), make([]byte, 64<<10), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	critical := limited("critical", "1")
+	critical := limitedPod("critical", "1")
 	critical.Spec.PriorityClassName = "system-node-critical"
 	for name, test := range map[string]struct {
 		pod  *v1.Pod
@@ -436,14 +450,14 @@ func TestStorageLimitsEvict(t *testing.T) {
 		err  error
 		want string
 	}{
-		"container":                {limited("p", "1Ki", "10Mi"), Storage{Containers: map[string]uint64{"c0": 1025}}, nil, `Container c0 exceeded its local ephemeral storage limit "1Ki".`},
-		"at its limit":             {limited("p", "1Ki"), Storage{Containers: map[string]uint64{"c0": 1024}}, nil, ""},
-		"pod":                      {limited("p", "1Ki", "1Ki"), Storage{Containers: map[string]uint64{"c0": 1024, "c1": 1024, "": 1}}, nil, "Pod ephemeral local storage usage exceeds the total limit of containers 2Ki."},
-		"emptyDir counts":          {limited("p", "60Ki"), Storage{Folders: []string{folder}}, nil, "Pod ephemeral local storage usage exceeds the total limit of containers 60Ki."},
-		"one container's limit":    {limited("p", "1Ki", ""), Storage{Containers: map[string]uint64{"c1": 2000}}, nil, "Pod ephemeral local storage usage exceeds the total limit of containers 1Ki."},
-		"no limit":                 {limited("p", ""), Storage{Containers: map[string]uint64{"c0": 1 << 40}, Folders: []string{folder}}, nil, ""},
-		"limit of 0":               {limited("p", "0"), Storage{Containers: map[string]uint64{"c0": 1 << 40}}, nil, ""},
-		"beside an error":          {limited("p", "1Ki"), Storage{Containers: map[string]uint64{"c0": 4096}}, errors.New("half read"), "Pod ephemeral local storage usage exceeds the total limit of containers 1Ki."},
+		"container":                {limitedPod("p", "1Ki", "10Mi"), Storage{Containers: map[string]uint64{"c0": 1025}}, nil, `Container c0 exceeded its local ephemeral storage limit "1Ki".`},
+		"at its limit":             {limitedPod("p", "1Ki"), Storage{Containers: map[string]uint64{"c0": 1024}}, nil, ""},
+		"pod":                      {limitedPod("p", "1Ki", "1Ki"), Storage{Containers: map[string]uint64{"c0": 1024, "c1": 1024, "": 1}}, nil, "Pod ephemeral local storage usage exceeds the total limit of containers 2Ki."},
+		"emptyDir counts":          {limitedPod("p", "60Ki"), Storage{Folders: []string{folder}}, nil, "Pod ephemeral local storage usage exceeds the total limit of containers 60Ki."},
+		"one container's limit":    {limitedPod("p", "1Ki", ""), Storage{Containers: map[string]uint64{"c1": 2000}}, nil, "Pod ephemeral local storage usage exceeds the total limit of containers 1Ki."},
+		"no limit":                 {limitedPod("p", ""), Storage{Containers: map[string]uint64{"c0": 1 << 40}, Folders: []string{folder}}, nil, ""},
+		"limit of 0":               {limitedPod("p", "0"), Storage{Containers: map[string]uint64{"c0": 1 << 40}}, nil, ""},
+		"beside an error":          {limitedPod("p", "1Ki"), Storage{Containers: map[string]uint64{"c0": 4096}}, errors.New("half read"), "Pod ephemeral local storage usage exceeds the total limit of containers 1Ki."},
 		"a critical pod is spared": {critical, Storage{Containers: map[string]uint64{"c0": 4096}}, nil, ""},
 	} {
 		for _, localOnly := range []bool{true, false} {
@@ -814,16 +828,55 @@ func TestNodeThatIsNotReadIsReported(t *testing.T) {
 	}
 }
 
-// TestRunWaitsForWhatItHasBegun: nothing that the manager has called goes on after its end.
+// TestRunWaitsForWhatItHasBegun: IN6. Nothing that the manager has called goes on after its end, if it ends within 5 s of its
+// context; what does not is left and logged.
 func TestRunWaitsForWhatItHasBegun(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := &node{readings: reading(NodeFsAvailable, 10), pods: []*v1.Pod{pod("a", withPriority(2_000_000_000)), pod("b")}}
-		var reclaimed, measured atomic.Bool
-		n.reclaim = func(ctx context.Context) { <-ctx.Done(); <-time.After(10 * time.Second); reclaimed.Store(true) }
-		n.limited = func(*v1.Pod) []Volume { <-time.After(20 * time.Second); measured.Store(true); return nil }
-		n.run(t, 15*time.Second, Policy{Thresholds: thresholds(t, Text{Hard: "nodefs.available<100"})})
-		if !reclaimed.Load() || !measured.Load() {
-			t.Errorf("reclaimed %v, measured %v", reclaimed.Load(), measured.Load())
-		}
-	})
+	for late, want := range map[time.Duration]struct {
+		wait time.Duration
+		lost []string
+	}{
+		4 * time.Second: {4 * time.Second, nil},
+		time.Hour:       {5*time.Second + usageLate, []string{"Eviction.Reclaim", "Eviction.Stats.Pod", "Eviction.Storage", "the measurement of a pod's own limits"}},
+	} {
+		t.Run(late.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const runs = 5 * time.Second
+				n := &node{readings: reading(NodeFsAvailable, 10), pods: []*v1.Pod{limitedPod("a", "1"), pod("b")}}
+				lost := map[string]bool{}
+				n.logger = funcr.New(func(_, args string) {
+					if _, name, ok := strings.Cut(args, `"function"="`); ok && strings.Contains(args, foreign.ErrDeaf.Error()) {
+						lost[name[:strings.Index(name, `"`)]] = true
+					}
+				}, funcr.Options{})
+				var begun, ended atomic.Int32
+				work := func() {
+					begun.Add(1)
+					<-time.After(time.Until(n.begin.Add(runs + late)))
+					ended.Add(1)
+				}
+				n.reclaim = func(context.Context) { work() }
+				n.uses = func(context.Context, *v1.Pod) (Usage, error) { work(); return Usage{}, nil }
+				n.stores = work
+				n.limited = func(p *v1.Pod) []Volume {
+					if p.Name == "b" {
+						work()
+					}
+					return nil
+				}
+				n.readings[MemoryAvailable] = n.readings[NodeFsAvailable]
+				n.run(t, runs, Policy{Thresholds: thresholds(t, Text{Hard: "nodefs.available<100,memory.available<100"})})
+				if took := time.Since(n.begin) - runs; took != want.wait {
+					t.Errorf("ended %v after its context", took)
+				}
+				synctest.Wait()
+				if late < time.Minute && (begun.Load() != ended.Load() || begun.Load() < 4) {
+					t.Errorf("%d calls, %d ended", begun.Load(), ended.Load())
+				}
+				if got := slices.Sorted(maps.Keys(lost)); !slices.Equal(got, want.lost) {
+					t.Errorf("lost %q", got)
+				}
+				<-time.After(late)
+			})
+		})
+	}
 }

@@ -135,16 +135,13 @@ func (o *observers) await(ctx context.Context) {
 	}
 }
 
-// leave waits for those calls in progress that end with their context, also of [Stats] and Reclaim.
+// leave waits for those calls in progress that end with their context, also of other functions.
 func (o *observers) leave() {
 	o.under.Wait()
 	for _, call := range o.calls.Leave() {
-		o.logger.Error(errDeaf, "The manager ends without it, and its goroutine is lost", "function", call.Name, "signal", call.Object, "pod", call.Pod)
+		o.logger.Error(foreign.ErrDeaf, "The manager ends without it, and its goroutine is lost", "function", call.Name, "signal", call.Object, "pod", call.Pod)
 	}
 }
-
-// errDeaf is reported when a goroutine is lost to a function that does not return.
-var errDeaf = errors.New("a function has not returned although its context has ended")
 
 // problems returns the signals that cannot be read.
 func (o *observers) problems() []problem.Problem {

@@ -56,7 +56,9 @@ func (m *Manager) beginReclaim(ctx context.Context, due []breach) (begun bool) {
 	m.beside.Go(func() {
 		defer close(done)
 		call := foreign.Call{Kind: problem.Function, Name: "Eviction.Reclaim"}
-		r.err = m.own.calls.Contain(call, func() error { return m.options.Reclaim(ctx) })
+		_, r.err = foreign.Ask(ctx, m.own.calls, call, foreign.Limits{}, func(ctx context.Context) (struct{}, error) {
+			return struct{}{}, m.options.Reclaim(ctx)
+		})
 	})
 	return true
 }

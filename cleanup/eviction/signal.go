@@ -45,8 +45,9 @@ type Stats interface {
 	Node(ctx context.Context) (map[Signal]Observation, error)
 	// Pod returns the pod's usage of the signal's resource; other fields may be 0. It is called
 	// only when a limit is due. In a pass, all calls for pods that may be evicted together have 7 s, and
-	// those for pods that are being stopped 3 s for each limit that is due; the context ends in time:
-	// a usage counts also together with an error, and a pod without one counts as using nothing.
+	// those for pods that are being stopped 3 s; the context ends in time: a usage counts also together
+	// with an error, and a pod without one counts as using nothing. A call that has not returned is not
+	// made again, and while 256 have not, others are made only as long as they return.
 	Pod(ctx context.Context, pod *v1.Pod, signal Signal) (Usage, error)
 }
 

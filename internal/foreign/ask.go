@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/podwright/podwright/internal/timing"
 )
 
 // UnansweredError says that a function has not returned yet. Whatever depends on its answer will be
@@ -22,7 +24,7 @@ type UnansweredError struct {
 // Error says which function has not returned, and since when.
 func (e *UnansweredError) Error() string {
 	if e.NotCalled {
-		return fmt.Sprintf("%s is not called for this now: %d calls for others have not returned", e.Name, maxQuick)
+		return fmt.Sprintf("%s is not called for this now: too many calls for others have not returned", e.Name)
 	}
 	return fmt.Sprintf("%s, called at %s, has not returned", e.Name, e.Since.UTC().Format(time.RFC3339))
 }
@@ -34,7 +36,16 @@ type Limits struct {
 	// Join: a caller that comes while the function is being called for the same, unchanged subject
 	// waits for that answer. Otherwise it continues without one.
 	Join bool
+	// Late is how long the caller waits on once the function's context has ended: a function that heard
+	// it may say what it has found until then, or why it failed.
+	Late time.Duration
+	// Bounded: while too many calls of the function do not return, it is called for other subjects only
+	// now and then, as by [Quick].
+	Bounded bool
 }
+
+// ErrDeaf is why a goroutine is lost.
+var ErrDeaf = errors.New("a function has not returned although its context has ended")
 
 // Ask calls f on a new goroutine and waits for its answer until ctx ends or the wait is over; then
 // the error is a [*UnansweredError], or that of ctx. A panic is returned as a [*PanicError].
@@ -49,6 +60,9 @@ func Ask[T any](ctx context.Context, c *Calls, call Call, limits Limits, f func(
 			continue
 		}
 		if cause := context.Cause(ctx); cause != nil && errors.As(err, new(*UnansweredError)) {
+			if limits.Late > 0 {
+				cause = fmt.Errorf("%w: %w", ErrDeaf, cause)
+			}
 			err = fmt.Errorf("%s: %w", call.Name, cause)
 		}
 		return got, err
@@ -60,14 +74,18 @@ func Ask[T any](ctx context.Context, c *Calls, call Call, limits Limits, f func(
 func askOnce[T any](
 	ctx context.Context, c *Calls, call Call, limits Limits, f func(ctx context.Context) (T, error),
 ) (got T, again bool, err error) {
-	q, turn := c.question(call, false)
+	q, turn := c.question(call, false, limits.Bounded)
+	own, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	if turn == begins {
-		own, cancel := context.WithCancel(ctx)
-		defer cancel()
 		c.start(call, q, nil, answerOf(call, func() (T, error) { return f(own) }))
 	}
 	if turn == begins || turn == joins && limits.Join {
 		c.await(ctx.Done(), q, limits.Wait)
+	}
+	if turn == begins && limits.Late > 0 && !timing.Ended(q.done) {
+		cancel(context.DeadlineExceeded)
+		c.await(nil, q, limits.Late)
 	}
 	got, err = heard[T](c, q, turn)
 	return got, turn == joins && limits.Join && c.wasCut(q), err
@@ -77,10 +95,11 @@ func askOnce[T any](
 // already waited for the function in vain too often. A late answer is given to the next caller that
 // asks about the same subject within 30 s, unless the subject has changed or the question was not
 // repeated for 30 s. late, unless nil, is called on the function's goroutine when such an answer comes.
-// While 256 calls of the function have not returned, it is not called for other subjects, and the
-// [*UnansweredError] of their callers says so.
+// While 256 calls of the function or more do not return, each further one that does not closes it to
+// other subjects for a while, and the [*UnansweredError] of their callers says so. The first answer
+// opens it; without one, it is called once after a pause of 1 s, doubling to 10 min.
 func Quick[T any](c *Calls, call Call, late func(), f func() (T, error)) (T, error) {
-	q, turn := c.question(call, true)
+	q, turn := c.question(call, true, true)
 	if turn == begins {
 		c.start(call, q, late, answerOf(call, f))
 	}

@@ -55,8 +55,8 @@ type Calls struct {
 	// asked holds the open questions, late those that were answered after a caller had left.
 	asked map[key]*question
 	late  []*question
-	// quick counts the questions of [Quick] that were not answered yet.
-	quick  map[function]int
+	// crowds are the calls that do not return, by function.
+	crowds map[function]*crowd
 	vain   map[function]vain
 	faults map[key]*fault
 }
@@ -82,7 +82,7 @@ const faultKept = 10 * time.Minute
 func New(c clock.Clock) *Calls {
 	return &Calls{
 		clock: c, running: map[*running]struct{}{}, own: map[*running]struct{}{},
-		asked: map[key]*question{}, quick: map[function]int{}, vain: map[function]vain{}, faults: map[key]*fault{},
+		asked: map[key]*question{}, crowds: map[function]*crowd{}, vain: map[function]vain{}, faults: map[key]*fault{},
 	}
 }
 

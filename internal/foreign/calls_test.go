@@ -3,7 +3,9 @@ package foreign_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -140,4 +142,39 @@ func TestCallersJoin(t *testing.T) {
 			t.Error("an answer of a goroutine that has ended")
 		}
 	})
+}
+
+// TestLateAnswerOfOneThatHears: IN6. A function may say what it has found until a moment after its context has ended; one that
+// says nothing then is deaf.
+func TestLateAnswerOfOneThatHears(t *testing.T) {
+	const late = 100 * time.Millisecond
+	for name, test := range map[string]struct {
+		ends  time.Duration // of the caller's context
+		takes time.Duration // after the end of the function's
+		want  string
+	}{
+		"the wait ends, it hears":    {time.Hour, late / 2, "part, and context canceled"},
+		"the context ends, it hears": {time.Second, late / 2, "part, and context deadline exceeded"},
+		"the wait ends, deaf":        {time.Hour, time.Hour, ", and Veto, called at "},
+		"the context ends, deaf":     {time.Second, time.Hour, ", and Veto: a function has not returned although its context has ended: context deadline exceeded"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				calls, began := foreign.New(clock.RealClock{}), time.Now()
+				ctx, cancel := context.WithTimeout(t.Context(), test.ends)
+				defer cancel()
+				limits := foreign.Limits{Wait: time.Minute, Late: late}
+				got, err := foreign.Ask(ctx, calls, veto("web"), limits, func(ctx context.Context) (string, error) {
+					<-ctx.Done()
+					<-time.After(test.takes)
+					return "part", ctx.Err()
+				})
+				text, want := fmt.Sprintf("%s, and %v", got, err), min(test.ends, time.Minute)+min(late, test.takes)
+				if !strings.HasPrefix(text, test.want) || time.Since(began) != want {
+					t.Errorf("%s after %v, want %s after %v", text, time.Since(began), test.want, want)
+				}
+				<-time.After(time.Hour)
+			})
+		})
+	}
 }

@@ -14,8 +14,12 @@ const (
 	// vainWaits is how many waits in vainPeriod may be in vain.
 	vainWaits  = 10
 	vainPeriod = 10 * time.Second
-	// maxQuick is how many goroutines such callers may leave behind for one function.
-	maxQuick = 256
+	// maxLost is how many calls of one function may be without an answer before they bound its calls:
+	// the function may hang for all subjects. A pod that is gone leaves its call behind, so this must
+	// not end the function's use for others: it is tried again after a pause.
+	maxLost    = 256
+	firstPause = time.Second
+	lastPause  = 10 * time.Minute
 )
 
 // function is what calls of the same function have in common.
@@ -26,10 +30,61 @@ type function struct {
 
 func (k key) function() function { return function{k.kind, k.name} }
 
-// askedLess records that a question of [Quick] was answered. The lock is held.
-func (c *Calls) askedLess(f function) {
-	if c.quick[f]--; c.quick[f] == 0 {
-		delete(c.quick, f)
+// crowd are the calls of a function whose callers have left without an answer.
+type crowd struct {
+	n int
+	// until is when the function is called for another subject although there are too many, zero if it
+	// has answered since the last of them. pause is the time from that call to the next one.
+	until time.Time
+	pause time.Duration
+}
+
+// closed reports whether the function is not called for another subject now.
+func (w *crowd) closed(now time.Time) bool {
+	if w == nil || w.n < maxLost || w.until.IsZero() {
+		return false
+	}
+	if now.Before(w.until) {
+		return true
+	}
+	w.close(now)
+	return false
+}
+
+// close closes the function to other subjects for a while.
+func (w *crowd) close(now time.Time) {
+	w.pause = min(max(2*w.pause, firstPause), lastPause)
+	w.until = now.Add(w.pause)
+}
+
+// lose records that a caller leaves without an answer. The lock is held.
+func (c *Calls) lose(q *question) {
+	if q.left {
+		return
+	}
+	q.left = true
+	w := c.crowds[q.key.function()]
+	if w == nil {
+		w = &crowd{}
+		c.crowds[q.key.function()] = w
+	}
+	if w.n++; w.n >= maxLost && w.until.IsZero() {
+		w.close(c.clock.Now())
+	}
+}
+
+// returned records that a call has returned. The lock is held.
+func (c *Calls) returned(q *question) {
+	w := c.crowds[q.key.function()]
+	if w == nil {
+		return
+	}
+	w.until, w.pause = time.Time{}, 0
+	if q.left {
+		w.n--
+	}
+	if w.n == 0 {
+		delete(c.crowds, q.key.function())
 	}
 }
 

@@ -39,7 +39,7 @@ const (
 )
 
 // question returns the open question about a subject, or a new one.
-func (c *Calls) question(call Call, keep bool) (*question, turn) {
+func (c *Calls) question(call Call, keep, bounded bool) (*question, turn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.clock.Now()
@@ -56,11 +56,8 @@ func (c *Calls) question(call Call, keep bool) (*question, turn) {
 		// The answer belongs to another caller, or is about the subject as it was before.
 	}
 	q := &question{key: call.key(), about: call.About, since: now, asked: now, keep: keep, done: make(chan struct{})}
-	if keep && c.quick[q.key.function()] >= maxQuick {
+	if bounded && c.crowds[q.key.function()].closed(now) {
 		return q, crowded // not remembered: the caller asks again
-	}
-	if keep {
-		c.quick[q.key.function()]++
 	}
 	c.asked[q.key] = q
 	return q, begins
@@ -83,9 +80,7 @@ func (c *Calls) answered(call Call, q *question, answer any, err error) (left bo
 	defer c.mu.Unlock()
 	q.answer, q.err, q.answered = answer, err, c.clock.Now()
 	close(q.done)
-	if q.keep {
-		c.askedLess(q.key.function())
-	}
+	c.returned(q)
 	switch {
 	case !q.left:
 	case q.keep && q.answered.Sub(q.asked) < lateAnswer:
@@ -124,7 +119,9 @@ func heard[T any](c *Calls, q *question, turn turn) (got T, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if q.answered.IsZero() || turn == goesOn {
-		q.left = true
+		if turn != crowded {
+			c.lose(q)
+		}
 		q.cut = q.cut || turn == begins
 		return got, &UnansweredError{Name: q.key.name, Since: q.since, Waited: c.clock.Since(q.since), NotCalled: turn == crowded}
 	}

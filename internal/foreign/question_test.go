@@ -47,6 +47,17 @@ func (v *verdicts) about(pod string, manifest *v1.Pod, answer string) (string, e
 	})
 }
 
+// askBounded asks as a caller that can wait a second.
+func (v *verdicts) askBounded(pod string) (string, error) {
+	return foreign.Ask(context.Background(), v.calls, veto(pod), foreign.Limits{Wait: time.Second, Bounded: true}, func(context.Context) (string, error) {
+		if v.bad(pod) {
+			v.asked.Add(1)
+			<-v.hung
+		}
+		return pod + " may go", nil
+	})
+}
+
 func only(bad string) func(string) bool { return func(pod string) bool { return pod == bad } }
 
 // TestHungFunctionHoldsItsSubjectAlone: IN6. A function that does not return for one pod costs a
@@ -83,11 +94,11 @@ func TestCrowdOfHungSubjectsCostsLittle(t *testing.T) {
 		v := newVerdicts(func(string) bool { return true })
 		defer close(v.hung)
 		for _, crowd := range []int{100, 100, 1000, 1000} {
-			began, free := time.Now(), v.asked.Load() < 256
+			began := time.Now()
 			for i := range crowd {
 				_, _ = v.ask(fmt.Sprint(began, i))
 			}
-			if waited := time.Since(began); waited != map[bool]time.Duration{true: 100 * time.Millisecond}[free] {
+			if waited := time.Since(began); waited > 100*time.Millisecond {
 				t.Errorf("waited %v, called %d times", waited, v.asked.Load())
 			}
 			<-time.After(10 * time.Second)
@@ -95,36 +106,68 @@ func TestCrowdOfHungSubjectsCostsLittle(t *testing.T) {
 	})
 }
 
-// TestHungFunctionIsCalledOnlySoOften: IN6. A function that never returns costs 256 goroutines, however many subjects come and go;
-// once it returns, all are asked again, each once.
+// TestHungFunctionIsCalledOnlySoOften: IN6. A function that never returns costs 256 goroutines and, however many subjects come
+// and go, then one in ten minutes; once it returns, all are asked again, each once.
 func TestHungFunctionIsCalledOnlySoOften(t *testing.T) {
+	for how, ask := range map[string]func(v *verdicts, pod string) (string, error){"Quick": (*verdicts).ask, "Ask": (*verdicts).askBounded} {
+		t.Run(how, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				v := newVerdicts(func(string) bool { return true })
+				const day = 24 * 60
+				for i := range day {
+					var open *foreign.UnansweredError
+					_, err := ask(v, fmt.Sprint(i))
+					if !errors.As(err, &open) || i < 256 && open.NotCalled || strings.Contains(err.Error(), "is not called for this now") != open.NotCalled {
+						t.Fatal(i, err)
+					}
+					<-time.After(time.Minute)
+				}
+				n := int(v.asked.Load())
+				if most := 256 + 10 + day/10; n > most || len(v.calls.Problems()) != n {
+					t.Errorf("called %d times, %d problems", n, len(v.calls.Problems()))
+				}
+				other := foreign.Call{Kind: problem.Function, Name: "Critical", Object: "pod"}
+				if got, err := foreign.Quick(v.calls, other, nil, func() (int, error) { return 1, nil }); got != 1 || err != nil {
+					t.Errorf("another function: %d, %v", got, err)
+				}
+				close(v.hung)
+				synctest.Wait()
+				for i := range 1000 {
+					pod := fmt.Sprint("again ", i)
+					if got, err := ask(v, pod); got != pod+" may go" || err != nil {
+						t.Errorf("%q, %v", got, err)
+					}
+				}
+				if got := int(v.asked.Load()); got != n+1000 {
+					t.Errorf("called %d times", got)
+				}
+			})
+		})
+	}
+}
+
+// TestGoneSubjectsDoNotStopAFunction: IN6, IN1. A function that hangs for a subject each minute, for a day, is still called for
+// others: they wait a second for it when a call hangs, not until all those calls return.
+func TestGoneSubjectsDoNotStopAFunction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		v := newVerdicts(func(string) bool { return true })
-		for i := range 1000 {
-			var open *foreign.UnansweredError
-			_, err := v.ask(fmt.Sprint(i))
-			if !errors.As(err, &open) || open.NotCalled != (i >= 256) || strings.Contains(err.Error(), "is not called for this now") != open.NotCalled {
-				t.Fatal(i, err)
+		v := newVerdicts(func(pod string) bool { return strings.HasPrefix(pod, "bad") })
+		defer close(v.hung)
+		refused := 0
+		for i := range 24 * 60 {
+			_, _ = v.ask(fmt.Sprint("bad ", i))
+			for j := range 60 {
+				if got, err := v.ask(fmt.Sprint("good ", j)); err == nil && got != "" {
+					continue
+				}
+				if refused++; j > 0 {
+					t.Fatalf("minute %d, second %d: no answer", i, j)
+				}
+				<-time.After(time.Second)
 			}
-			<-time.After(time.Minute)
+			<-time.After(59 * time.Second)
 		}
-		if n := v.asked.Load(); n != 256 || len(v.calls.Problems()) != 256 {
-			t.Errorf("called %d times, %d problems", n, len(v.calls.Problems()))
-		}
-		other := foreign.Call{Kind: problem.Function, Name: "Critical", Object: "pod"}
-		if got, err := foreign.Quick(v.calls, other, nil, func() (int, error) { return 1, nil }); got != 1 || err != nil {
-			t.Errorf("another function: %d, %v", got, err)
-		}
-		close(v.hung)
-		synctest.Wait()
-		for i := range 1000 {
-			pod := fmt.Sprint("again ", i)
-			if got, err := v.ask(pod); got != pod+" may go" || err != nil {
-				t.Errorf("%q, %v", got, err)
-			}
-		}
-		if n := v.asked.Load(); n != 256+1000 {
-			t.Errorf("called %d times", n)
+		if v.asked.Load() != 24*60 || refused > 24*60 {
+			t.Errorf("called %d times, %d waits", v.asked.Load(), refused)
 		}
 	})
 }

@@ -96,6 +96,17 @@ func (p Permit) await(ctx context.Context, c clock.Clock, a cleanup.Action) rule
 	}
 }
 
+// inTurn returns a Permit that is asked about one action after the other, so that callers at the same time
+// keep to the rate together.
+func (p Permit) inTurn() Permit {
+	turn := make(chan struct{}, 1)
+	return func(a cleanup.Action) rule.Denial {
+		turn <- struct{}{}
+		defer func() { <-turn }()
+		return p(a)
+	}
+}
+
 // ratePause is the time between two checks whether the removal rate has room.
 const ratePause = 100 * time.Millisecond
 

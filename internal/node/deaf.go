@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -17,34 +16,14 @@ const deafAfter = 100 * time.Millisecond
 
 // answered makes a call whose caller must go on when ctx ends, even if f ignores that. The goroutine
 // of such a call is lost: what it returns later goes nowhere, so f must not write to what its caller
-// reads. A panic is an error.
+// reads. A panic is an error. Unlike the calls of [Users], it is made whether or not one before it has
+// returned: the runtime may answer the second one.
 func answered[T any](ctx context.Context, c clock.Clock, name string, f func(ctx context.Context) (T, error)) (T, error) {
-	type answer struct {
-		got T
-		err error
-	}
-	answers := make(chan answer, 1) // so that a late one needs no reader
-	go func() {
-		var a answer
-		var unlisted *foreign.Calls // it only contains panics
-		a.err = unlisted.Contain(foreign.Call{Kind: problem.RuntimeCall, Name: name}, func() (err error) {
-			a.got, err = f(ctx)
-			return err
-		})
-		answers <- a
-	}()
-	select {
-	case a := <-answers:
-		return a.got, a.err
-	case <-ctx.Done():
-	}
-	timer := c.NewTimer(deafAfter)
-	defer timer.Stop()
-	select {
-	case a := <-answers:
-		return a.got, a.err
-	case <-timer.C():
-		var none T
-		return none, fmt.Errorf("%s: %w: %w", name, errDeaf, context.Cause(ctx))
-	}
+	return foreign.Ask(ctx, foreign.New(c), foreign.Call{Kind: problem.RuntimeCall, Name: name}, foreign.Limits{Late: deafAfter}, f)
+}
+
+// attempt is answered for a call that returns only an error.
+func attempt(ctx context.Context, c clock.Clock, name string, f func(ctx context.Context) error) error {
+	_, err := answered(ctx, c, name, func(ctx context.Context) (struct{}, error) { return struct{}{}, f(ctx) })
+	return err
 }

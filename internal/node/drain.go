@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,9 @@ const (
 	drainRetryMin = 100 * time.Millisecond
 	drainRetryMax = 5 * time.Second
 )
+
+// drainPeriod is the time between two looks for pods that have finished while others have not.
+const drainPeriod = time.Second
 
 // drainReadLimit is how long a drain waits for the runtime to describe a pod.
 const drainReadLimit = 10 * time.Second
@@ -71,41 +75,62 @@ type Drain struct {
 	// named in the error; the drain waits for the removal rate. Pods are stopped without asking:
 	// that is what a drain is for.
 	Permit Permit
-	Clock  clock.Clock
+	Clock  clock.WithTicker
 }
 
 // Run terminates all pods and removes their remains: the pods that the workers know, and those that
-// only the runtime knows because no source has named them yet. It ends with ctx; the error names
-// the pods that are left. The error is an [ErrKept] if all pods are stopped and nothing failed. No
-// new pod may come meanwhile.
+// only the runtime knows because no source has named them yet. It ends with ctx, also if a call for a
+// pod does not, which holds up no other pod; the error names the pods that are left. The error is an
+// [ErrKept] if all pods are stopped and nothing failed. No new pod may come meanwhile.
 func (d Drain) Run(ctx context.Context) error {
-	known := d.Workers.Snapshot()
-	var problems, kept []error
-	if err := d.Workers.Stop(ctx, podworkers.Terminate); err != nil {
-		problems = append(problems, fmt.Errorf("not every pod could be stopped: %w", err))
+	run := draining{
+		Drain: d, known: map[types.UID]bool{}, begun: map[types.UID]bool{},
+		removals: timing.Batch{Clock: d.Clock}, left: map[types.UID]error{},
 	}
-	remains := map[types.UID]*runtime.Pod{}
-	for _, p := range known {
-		remains[p.UID] = &runtime.Pod{UID: p.UID, Namespace: p.Namespace, Name: p.Name}
+	run.Permit = d.Permit.inTurn()
+	return run.all(ctx)
+}
+
+// draining is a drain under way. Only the goroutine of Run uses it, except for left.
+type draining struct {
+	Drain
+	// known are the pods of workers, begun those that the drain itself stops or removes.
+	known, begun map[types.UID]bool
+	removals     timing.Batch
+	under        sync.WaitGroup
+
+	mu   sync.Mutex
+	left map[types.UID]error
+}
+
+func (d *draining) all(ctx context.Context) error {
+	var remains []*runtime.Pod
+	for _, p := range d.Workers.Snapshot() {
+		d.known[p.UID] = true
+		remains = append(remains, podOfWorker(p))
+	}
+	var problems, kept []error
+	if err := d.stopWorkers(ctx); err != nil {
+		problems = append(problems, fmt.Errorf("not every pod could be stopped: %w", err))
 	}
 	listed, err := list(ctx, d.Runtime, d.Clock)
 	if err != nil {
 		problems = append(problems, fmt.Errorf("look for pods that still run: %w", err))
 	}
-	for _, p := range listed {
-		remains[p.UID] = p
+	remains = append(remains, listed...)
+	d.again(ctx, remains)
+	for _, p := range listed { // that never had a worker, or that the workers failed to stop
+		if p.Running() {
+			d.begin(ctx, p)
+		}
 	}
-	stopped := d.stop(ctx, listed)
-	for _, uid := range slices.Sorted(maps.Keys(remains)) {
-		p, err := remains[uid], stopped[uid]
-		if err == nil {
-			err = d.remove(ctx, p)
-		}
-		if err == nil {
-			continue
-		}
-		err = fmt.Errorf("pod %s/%s (%s): %w", p.Namespace, p.Name, uid, err)
-		if errors.Is(err, errNotAllowed) && ctx.Err() == nil {
+	slices.SortFunc(remains, func(a, b *runtime.Pod) int { return cmp.Compare(a.UID, b.UID) })
+	for _, p := range remains {
+		d.begin(ctx, p)
+	}
+	d.under.Wait()
+	for _, uid := range slices.Sorted(maps.Keys(d.left)) {
+		if err := d.left[uid]; errors.Is(err, errNotAllowed) && ctx.Err() == nil {
 			kept = append(kept, err)
 		} else {
 			problems = append(problems, err)
@@ -115,6 +140,81 @@ func (d Drain) Run(ctx context.Context) error {
 		return fmt.Errorf("%w:\n%w", ErrKept, errors.Join(kept...))
 	}
 	return errors.Join(append(problems, kept...)...)
+}
+
+func podOfWorker(p podworkers.Explanation) *runtime.Pod {
+	return &runtime.Pod{UID: p.UID, Namespace: p.Namespace, Name: p.Name}
+}
+
+// stopWorkers ends the workers with their pods. While that takes long, because a pod has a long grace or
+// cannot be stopped, it already stops the pods without a worker, and removes those that have finished: one
+// pod must not hold up the others (IN1).
+func (d *draining) stopWorkers(ctx context.Context) error {
+	meanwhile, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stopped := make(chan error, 1)
+	go func() { stopped <- d.Workers.Stop(ctx, podworkers.Terminate) }()
+	var orphans chan []*runtime.Pod
+	ticker := d.Clock.NewTicker(drainPeriod)
+	defer ticker.Stop()
+	for {
+		select {
+		case err := <-stopped:
+			return err
+		case <-ticker.C():
+			if orphans == nil {
+				orphans = make(chan []*runtime.Pod, 1)
+				d.under.Go(func() {
+					listed, _ := list(meanwhile, d.Runtime, d.Clock) // a failure is told by the list that follows
+					orphans <- listed
+				})
+			}
+			for _, p := range d.Workers.Snapshot() {
+				if p.State.Finished() {
+					d.begin(ctx, podOfWorker(p))
+				}
+			}
+		case listed := <-orphans:
+			for _, p := range listed {
+				if p.Running() && !d.known[p.UID] {
+					d.begin(ctx, p)
+				}
+			}
+		}
+	}
+}
+
+// again lets what failed while the workers stopped be tried again: the runtime may have been away.
+func (d *draining) again(ctx context.Context, pods []*runtime.Pod) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, p := range pods {
+		if d.left[p.UID] != nil && ctx.Err() == nil {
+			delete(d.left, p.UID)
+			delete(d.begun, p.UID)
+		}
+	}
+}
+
+// begin stops a pod if it runs, and removes what is left of it. Those that run are told at the same time
+// (IN1). A removal that ends soon holds up the next one; one that hangs does so only for a moment.
+func (d *draining) begin(ctx context.Context, p *runtime.Pod) {
+	if d.begun[p.UID] {
+		return
+	}
+	d.begun[p.UID] = true
+	done := make(chan struct{})
+	d.under.Go(func() {
+		defer close(done)
+		if err := d.end(ctx, p); err != nil {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			d.left[p.UID] = fmt.Errorf("pod %s/%s (%s): %w", p.Namespace, p.Name, p.UID, err)
+		}
+	})
+	if !p.Running() {
+		d.removals.Add(ctx, done)
+	}
 }
 
 // errNotAllowed says that a rule keeps what is left of a pod.
@@ -134,34 +234,23 @@ func list(ctx context.Context, from PodLister, c clock.Clock) ([]*runtime.Pod, e
 	}
 }
 
-// stop stops the pods that still run after the workers have ended: pods that never had a worker, or
-// that the workers failed to stop. All are told at the same time (IN1). It returns why pods could
-// not be stopped.
-func (d Drain) stop(ctx context.Context, pods []*runtime.Pod) map[types.UID]error {
-	var mu sync.Mutex
-	var wg sync.WaitGroup
-	failed := map[types.UID]error{}
-	for _, p := range pods {
-		if !p.Running() {
-			continue
+// end stops a pod if it runs, and removes what is left of it.
+func (d Drain) end(ctx context.Context, p *runtime.Pod) error {
+	if p.Running() {
+		if err := d.stopOne(ctx, p); err != nil {
+			return err
 		}
-		wg.Go(func() {
-			if err := d.stopOne(ctx, p); err != nil {
-				mu.Lock()
-				defer mu.Unlock()
-				failed[p.UID] = err
-			}
-		})
 	}
-	wg.Wait()
-	return failed
+	return d.remove(ctx, p)
 }
 
 // stopOne stops one pod, as it is remembered or as its annotations ask. A pod that the runtime lists
 // but does not describe in time is told to stop according to the list (podworkers.md V8), and left.
 func (d Drain) stopOne(ctx context.Context, p *runtime.Pod) error {
 	limited, cancel := timing.WithTimeout(ctx, d.Clock, drainReadLimit)
-	status, unread := d.Reader.ReadNow(limited, p.UID)
+	status, unread := answered(limited, d.Clock, "ReadNow", func(ctx context.Context) (*runtime.PodStatus, error) {
+		return d.Reader.ReadNow(ctx, p.UID)
+	})
 	cancel()
 	if unread != nil {
 		status = asListed(p)
@@ -171,7 +260,8 @@ func (d Drain) stopOne(ctx context.Context, p *runtime.Pod) error {
 	if how.Kill != nil {
 		grace = how.Kill.GracePeriodSeconds
 	}
-	if err := d.Pods.KillPod(ctx, how.Pod, status, grace); err != nil {
+	err := attempt(ctx, d.Clock, "KillPod", func(ctx context.Context) error { return d.Pods.KillPod(ctx, how.Pod, status, grace) })
+	if err != nil {
 		return errors.Join(unread, fmt.Errorf("stop: %w", err))
 	}
 	return unread
@@ -194,13 +284,15 @@ func (d Drain) remove(ctx context.Context, p *runtime.Pod) error {
 	if err := d.permit(ctx, p, cleanup.StepContent); err != nil {
 		return err
 	}
-	if err := d.Pods.RemovePod(ctx, p.UID); err != nil {
+	err := attempt(ctx, d.Clock, "RemovePod", func(ctx context.Context) error { return d.Pods.RemovePod(ctx, p.UID) })
+	if err != nil {
 		return fmt.Errorf("remove from the runtime: %w", err)
 	}
 	if err := d.permit(ctx, p, cleanup.StepDirectories); err != nil {
 		return err
 	}
-	if err := d.Pods.RemovePodDir(ctx, p.UID); err != nil {
+	err = attempt(ctx, d.Clock, "RemovePodDir", func(ctx context.Context) error { return d.Pods.RemovePodDir(ctx, p.UID) })
+	if err != nil {
 		return fmt.Errorf("remove its folder: %w", err)
 	}
 	d.Forget(p.UID)

@@ -23,13 +23,17 @@ import (
 type drained struct {
 	calls
 	stopErr, listErr error
+	stops            func(ctx context.Context) error // unless nil, instead of stopErr
 	known            []podworkers.Explanation
 	listed           []*runtime.Pod
 	asked            func() // unless nil
 	// fails is what a call does with an error.
 	fails map[string]error
+	// stuck, unless nil, is asked by each call before it returns.
+	stuck func(ctx context.Context, call string) error
 	// permit forbids removals; nil: none.
 	permit Permit
+	forgot func() // unless nil
 }
 
 func (d *drained) permits(a cleanup.Action) rule.Denial {
@@ -39,16 +43,53 @@ func (d *drained) permits(a cleanup.Action) rule.Denial {
 	return d.permit(a)
 }
 
-func (d *drained) do(call string, uid types.UID) error {
-	d.add(call + " " + string(uid))
-	return d.fails[call+" "+string(uid)]
+func (d *drained) do(ctx context.Context, call string, uid types.UID) error {
+	call += " " + string(uid)
+	d.add(call)
+	if d.stuck != nil {
+		if err := d.stuck(ctx, call); err != nil {
+			return err
+		}
+	}
+	return d.fails[call]
 }
 
-func (d *drained) Snapshot() []podworkers.Explanation { return d.known }
+// of returns the calls for a pod.
+func (d *drained) of(pod string) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var out []string
+	for _, call := range d.list {
+		if what, of, _ := strings.Cut(call, " "); of == pod {
+			out = append(out, what)
+		}
+	}
+	return strings.Join(out, " ")
+}
 
-func (d *drained) Stop(_ context.Context, mode podworkers.StopMode) error {
+func (d *drained) Snapshot() []podworkers.Explanation {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.known)
+}
+
+// reach puts a pod that the workers know into a state.
+func (d *drained) reach(uid types.UID, state podworkers.State) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i := range d.known {
+		if d.known[i].UID == uid {
+			d.known[i].State = state
+		}
+	}
+}
+
+func (d *drained) Stop(ctx context.Context, mode podworkers.StopMode) error {
 	if mode == podworkers.Terminate {
 		d.add("terminate")
+	}
+	if d.stops != nil {
+		return d.stops(ctx)
 	}
 	return d.stopErr
 }
@@ -64,23 +105,32 @@ func (d *drained) ListPods(context.Context) ([]*runtime.Pod, error) {
 	return d.listed, nil
 }
 
-func (d *drained) ReadNow(_ context.Context, uid types.UID) (*runtime.PodStatus, error) {
-	return &runtime.PodStatus{UID: uid}, d.do("read", uid)
+func (d *drained) ReadNow(ctx context.Context, uid types.UID) (*runtime.PodStatus, error) {
+	return &runtime.PodStatus{UID: uid}, d.do(ctx, "read", uid)
 }
 
-func (d *drained) KillPod(_ context.Context, _ *v1.Pod, view *runtime.PodStatus, _ *int64) error {
-	return d.do("kill", view.UID)
+func (d *drained) KillPod(ctx context.Context, _ *v1.Pod, view *runtime.PodStatus, _ *int64) error {
+	return d.do(ctx, "kill", view.UID)
 }
 
-func (d *drained) RemovePod(_ context.Context, uid types.UID) error { return d.do("remove", uid) }
+func (d *drained) RemovePod(ctx context.Context, uid types.UID) error {
+	return d.do(ctx, "remove", uid)
+}
 
-func (d *drained) RemovePodDir(_ context.Context, uid types.UID) error { return d.do("folder", uid) }
+func (d *drained) RemovePodDir(ctx context.Context, uid types.UID) error {
+	return d.do(ctx, "folder", uid)
+}
 
 func (d *drained) run(ctx context.Context) error {
 	return Drain{
 		Workers: d, Runtime: d, Reader: d, Pods: d, Clock: clock.RealClock{}, Permit: d.permits,
-		Kill:   func(p *runtime.Pod) podworkers.UpdateOptions { return podworkers.UpdateOptions{RunningPod: p} },
-		Forget: func(uid types.UID) { d.add("forget " + string(uid)) },
+		Kill: func(p *runtime.Pod) podworkers.UpdateOptions { return podworkers.UpdateOptions{RunningPod: p} },
+		Forget: func(uid types.UID) {
+			d.add("forget " + string(uid))
+			if d.forgot != nil {
+				d.forgot()
+			}
+		},
 	}.Run(ctx)
 }
 
@@ -91,17 +141,22 @@ func runningPod(uid types.UID) *runtime.Pod {
 // TestDrainRemovesWhatIsLeft of pods the workers know and of those only the runtime knows;
 // what still runs is stopped first.
 func TestDrainRemovesWhatIsLeft(t *testing.T) {
-	d := &drained{known: []podworkers.Explanation{{UID: "known"}}, listed: []*runtime.Pod{runningPod("unknown"), {UID: "dead"}}}
-	if err := d.run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	want := []string{
-		"terminate", "list", "read unknown", "kill unknown", "remove dead", "folder dead", "forget dead", "remove known", "folder known", "forget known",
-		"remove unknown", "folder unknown", "forget unknown",
-	}
-	if got := d.take(); !slices.Equal(got, want) {
-		t.Errorf("calls %v, want %v", got, want)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		d := &drained{known: []podworkers.Explanation{{UID: "known"}}, listed: []*runtime.Pod{runningPod("unknown"), {UID: "dead"}}}
+		if err := d.run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for pod, want := range map[string]string{
+			"known": "remove folder forget", "dead": "remove folder forget", "unknown": "read kill remove folder forget",
+		} {
+			if got := d.of(pod); got != want {
+				t.Errorf("%s: calls %q, want %q", pod, got, want)
+			}
+		}
+		if got := d.take(); len(got) != 13 || got[0] != "terminate" || got[1] != "list" {
+			t.Errorf("calls %v", got)
+		}
+	})
 }
 
 // TestDrainNamesThePodsThatAreLeft, and goes on with the others.

@@ -167,7 +167,7 @@ func (e *Events) Leave() {
 	}
 	hung, line, dropped := e.left()
 	for uid, waiting := range hung {
-		e.Logger.Error(errDeaf, "The engine ends without the event recorder, and its goroutine is lost", "uid", uid, "waiting", waiting)
+		e.Logger.Error(foreign.ErrDeaf, "The engine ends without the event recorder, and its goroutine is lost", "uid", uid, "waiting", waiting)
 	}
 	if line > 0 || dropped > 0 {
 		e.Logger.Info("The event recorder has not taken everything", "objects", line, "dropped", dropped)

@@ -133,6 +133,17 @@ func TestPlaceOfLog(t *testing.T) {
 	if got, err := show("uid", containerlog.Options{}); got != "one\n" || err != nil {
 		t.Errorf("runtime away: %q, %v", got, err)
 	}
+	gone := `container "app" in pod "pod" has no log: it was removed with the container, or never written: `
+	for _, removed := range []string{filepath.Join(folder, "1.log"), folder, root} {
+		if err := os.RemoveAll(removed); err != nil {
+			t.Fatal(err)
+		}
+		for _, options := range []containerlog.Options{{}, {Previous: false, Tail: new(int64)}} {
+			if got, err := show("uid", options); got != "" || !errors.Is(err, runtime.ErrFailedPrecondition) || !strings.HasPrefix(err.Error(), gone) {
+				t.Errorf("without %s: %q, %v", removed, got, err)
+			}
+		}
+	}
 	if _, err := show("other", containerlog.Options{}); !errors.Is(err, runtime.ErrNotFound) {
 		t.Errorf("unknown pod: %v", err)
 	}

@@ -15,7 +15,9 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/internal/durable"
+	"github.com/podwright/podwright/internal/foreign"
 	"github.com/podwright/podwright/internal/podinfo"
+	"github.com/podwright/podwright/internal/problem"
 	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/syncloop/shutdown"
@@ -27,6 +29,8 @@ var ErrShuttingDown = errors.New("the node is shutting down already")
 const (
 	// flushTimeout is how long a shutdown waits for the sinks.
 	flushTimeout = 5 * time.Second
+	// noteTimeout is how long it waits for the record of its begin, and for that of its end.
+	noteTimeout = 2 * time.Second
 	// removeTimeout is how long it then waits for the removal of containers, of all pods together.
 	removeTimeout = 10 * time.Second
 )
@@ -71,6 +75,8 @@ type Shutdown struct {
 
 	mu     sync.Mutex
 	active bool
+	// notes are the writes of File under way.
+	notes *foreign.Calls
 }
 
 // Active reports whether the node is shutting down or has shut down, so that no new pod may come.
@@ -116,7 +122,7 @@ func (s *Shutdown) run(ctx context.Context, plan shutdown.Plan, end context.Canc
 		return shutdown.Report{}, ErrShuttingDown
 	}
 	report := shutdown.Report{Began: s.Clock.Now()}
-	s.note(report)
+	s.note(ctx, report)
 	s.Logger.Info("The node shuts down", "groups", len(plan.Groups))
 	var err error
 	report.Pods, err = s.newStopping(plan, end).run(ctx)
@@ -131,7 +137,7 @@ func (s *Shutdown) run(ctx context.Context, plan shutdown.Plan, end context.Canc
 		return report, err
 	}
 	report.Ended = s.Clock.Now()
-	s.note(report)
+	s.note(ctx, report)
 	s.Logger.Info("All pods were stopped", "pods", len(report.Pods))
 	return report, nil
 }
@@ -144,6 +150,9 @@ func (s *Shutdown) begin() bool {
 		return false
 	}
 	s.active = true
+	if s.notes == nil {
+		s.notes = foreign.New(s.Clock)
+	}
 	s.mu.Unlock()
 	s.Changed()
 	return true
@@ -189,9 +198,7 @@ func (s *Shutdown) remove(ctx context.Context, pods []*shutdown.PodReport) {
 	for _, p := range pods {
 		wg.Go(func() {
 			uid := p.UID
-			_, err := answered(ctx, s.Clock, "RemovePod", func(ctx context.Context) (struct{}, error) {
-				return struct{}{}, s.RemovePod(ctx, uid)
-			})
+			err := attempt(ctx, s.Clock, "RemovePod", func(ctx context.Context) error { return s.RemovePod(ctx, uid) })
 			if err != nil {
 				p.Problem = fmt.Sprintf("its containers could not be removed: %v", err)
 			}
@@ -200,13 +207,18 @@ func (s *Shutdown) remove(ctx context.Context, pods []*shutdown.PodReport) {
 	wg.Wait()
 }
 
-// note records when the shutdown began and ended; what became of pods is in their records.
-func (s *Shutdown) note(report shutdown.Report) {
+// note records when the shutdown began and ended; what became of pods is in their records. A disk that
+// hangs must not hold the shutdown: while a write goes on, no other is made.
+func (s *Shutdown) note(ctx context.Context, report shutdown.Report) {
 	report.Pods = nil
-	text, err := json.Marshal(report)
-	if err == nil {
-		err = durable.WriteFile(s.File, text)
-	}
+	call := foreign.Call{Kind: problem.Record, Name: "the record of the shutdown"}
+	_, err := foreign.Ask(context.WithoutCancel(ctx), s.notes, call, foreign.Limits{Wait: noteTimeout}, func(context.Context) (struct{}, error) {
+		text, err := json.Marshal(report)
+		if err == nil {
+			err = durable.WriteFile(s.File, text)
+		}
+		return struct{}{}, err
+	})
 	if err != nil {
 		s.Logger.Error(err, "The times of the shutdown cannot be kept")
 	}

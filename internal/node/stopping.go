@@ -27,7 +27,8 @@ const (
 	lastLook     = time.Second
 )
 
-// leftoverGrace is how many seconds workers give a pod that only the runtime knows.
+// leftoverGrace is how many seconds a pod that only the runtime knows gets to stop: the least that a
+// container gets (spec/runtime.md 16.2).
 const leftoverGrace = 2
 
 var (

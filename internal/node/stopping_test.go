@@ -250,7 +250,7 @@ func TestShutdownLooksOnceMore(t *testing.T) {
 	}
 }
 
-// TestShutdownWithoutKnowledgeWaitsForNoSink: nothing was stopped whose status it could wait for.
+// TestShutdownWithoutKnowledgeWaitsForNoSink: a shutdown that stopped no pod waits for no status.
 func TestShutdownWithoutKnowledgeWaitsForNoSink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, workers := newShutdown(t)

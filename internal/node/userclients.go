@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -80,25 +81,18 @@ func (u Users) Stats(stats eviction.Stats) eviction.Stats {
 	return userStats{u, stats}
 }
 
+// statsLate is how long stats may take to say what they have read once their context has ended; package
+// eviction waits a little longer.
+const statsLate = 400 * time.Millisecond
+
 type userStats struct {
 	users Users
 	stats eviction.Stats
 }
 
 func (s userStats) Node(ctx context.Context) (map[eviction.Signal]eviction.Observation, error) {
-	type answer struct {
-		readings map[eviction.Signal]eviction.Observation
-		err      error // may come together with readings
-	}
 	call := foreign.Call{Kind: problem.Function, Name: "Eviction.Stats.Node", Patience: problem.FunctionLimit}
-	got, err := foreign.Ask(ctx, s.users.Calls, call, foreign.Limits{Wait: problem.FunctionLimit}, func(ctx context.Context) (a answer, _ error) {
-		a.readings, a.err = s.stats.Node(ctx)
-		return a, nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return got.readings, got.err
+	return foreign.Ask(ctx, s.users.Calls, call, foreign.Limits{Wait: problem.FunctionLimit, Late: statsLate}, s.stats.Node)
 }
 
 func (s userStats) Pod(ctx context.Context, pod *v1.Pod, signal eviction.Signal) (eviction.Usage, error) {
@@ -106,7 +100,8 @@ func (s userStats) Pod(ctx context.Context, pod *v1.Pod, signal eviction.Signal)
 		Kind: problem.Function, Name: "Eviction.Stats.Pod", UID: pod.UID, Pod: problem.Of(pod.Namespace, pod.Name, pod.UID), Object: string(signal),
 		Patience: problem.FunctionLimit,
 	}
-	return foreign.Ask(ctx, s.users.Calls, call, foreign.Limits{Wait: problem.FunctionLimit}, func(ctx context.Context) (eviction.Usage, error) {
+	limits := foreign.Limits{Wait: problem.FunctionLimit, Late: statsLate, Bounded: true}
+	return foreign.Ask(ctx, s.users.Calls, call, limits, func(ctx context.Context) (eviction.Usage, error) {
 		return s.stats.Pod(ctx, pod, signal)
 	})
 }

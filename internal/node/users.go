@@ -1,7 +1,6 @@
 package node
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -156,12 +155,9 @@ func (u Users) critical(critical func(*v1.Pod) bool, pod *v1.Pod) (bool, error) 
 // logs those that do not return.
 func (u Users) Leave(logger logr.Logger) {
 	for _, call := range u.Calls.Leave() {
-		logger.Error(errDeaf, "The engine ends without it, and its goroutine is lost", "call", call.Name, "pod", call.Pod, "uid", call.UID)
+		logger.Error(foreign.ErrDeaf, "The engine ends without it, and its goroutine is lost", "call", call.Name, "pod", call.Pod, "uid", call.UID)
 	}
 }
-
-// errDeaf is reported when a goroutine is lost to a function that does not return.
-var errDeaf = errors.New("a function has not returned although its context has ended")
 
 // Stopping lists a component of the engine that does not end although it was told to.
 func (u Users) Stopping(name string) (done func()) {

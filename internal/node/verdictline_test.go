@@ -83,9 +83,13 @@ func TestHandlersJudgeOnePodAfterTheOther(t *testing.T) {
 			ask("hangs", fmt.Sprint("crowd", i))
 			<-time.After(time.Second)
 		}
-		<-time.After(10 * time.Second)
+		<-time.After(15 * time.Second)
+		if got, next := ask("hangs", "trial"), ask("prompt", "p1"); got != "open" || next != "behind" {
+			t.Errorf("a handler that is tried again: %s, %s, want that the pod has the turn", got, next)
+		}
+		<-time.After(time.Second)
 		if got, next := ask("hangs", "beyond"), ask("prompt", "p1"); got != "open" || next != "open" {
-			t.Errorf("a handler that is not called any more: %s, %s, want that no pod has a turn", got, next)
+			t.Errorf("a handler that is not called now: %s, %s, want that no pod has a turn", got, next)
 		}
 		if told.Load() < 6 {
 			t.Errorf("told %d times", told.Load())

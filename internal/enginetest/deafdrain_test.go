@@ -1,0 +1,61 @@
+package enginetest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright"
+	"github.com/podwright/podwright/runtime/fake"
+)
+
+// TestDrainWithOneStuckPod: IN1. While one of 100 pods cannot be stopped, a drain removes all others; its error names that pod
+// alone, and all of them start again.
+func TestDrainWithOneStuckPod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt, root := fake.New(fake.Options{}), t.TempDir()
+		pods := []*v1.Pod{newPod("stuck")}
+		for i := range 99 {
+			pods = append(pods, newPod(fmt.Sprint("web-", i)))
+		}
+		run := func() *rig {
+			r := newRig(t, rt, root, func(c *podwright.Config) { c.Workers.DrainTimeout = time.Second }).start()
+			r.set(pods...)
+			for _, p := range pods {
+				r.phase(p.UID, v1.PodRunning, time.Minute)
+			}
+			return r
+		}
+		first := run()
+		heal := rt.Inject(fake.Fault{
+			Match:  fake.Match{Method: fake.StopContainer, Func: func(c fake.Call) bool { return c.PodUID == "uid-stuck" }},
+			Effect: fake.Effect{Hang: true},
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		defer cancel()
+		drained := make(chan error)
+		go func() { drained <- first.engine.Drain(ctx) }()
+		<-time.After(time.Minute)
+		left, err := rt.ListPodSandbox(t.Context(), &runtimeapi.PodSandboxFilter{})
+		if err != nil || len(left) != 1 || left[0].Metadata.Uid != "uid-stuck" {
+			t.Errorf("%d sandboxes are left, %v", len(left), err)
+		}
+		err = <-drained
+		if err == nil || errors.Is(err, podwright.ErrKept) || !strings.Contains(err.Error(), "default/stuck") || strings.Contains(err.Error(), "default/web") {
+			t.Errorf("Drain: %v", err)
+		}
+		<-first.ended
+		heal()
+		run().stop()
+		if err := rt.Doubled(); err != nil {
+			t.Error(err)
+		}
+	})
+}
