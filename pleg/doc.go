@@ -52,9 +52,10 @@
 // Waiting obeys the caller's context. Delivery is a set per subscriber instead of a bounded
 // channel, so nothing is ever dropped. A relist says nothing new about a pod whose inspection is
 // outstanding, and that pod does not hold up the others. A pod that had something running and
-// vanishes as a whole is believed gone only after further lists agree ([Options].ConfirmVanished):
-// runtimes show empty lists for a while after a restart. Inspections do not hold up the next
-// relist, and refreshes do not wait for one. There are no watch conditions (R13 of v1.32).
+// vanishes as a whole is believed gone only after further lists agree ([Options].ConfirmVanished)
+// and its objects are not found by their IDs: runtimes show empty lists for a while after a
+// restart. What records know ([Generator.Recall]) completes the first list. Inspections do not hold
+// up the next relist, and refreshes do not wait for one. There are no watch conditions (R13 of v1.32).
 // Splitting a list into parts (B8) is up to the runtime's client; see package runtime/cri. The
 // rules are in docs/spec/pleg.md; comments cite them by their ids.
 package pleg

@@ -166,6 +166,25 @@ func (g *Generator) GetNewerThan(ctx context.Context, uid types.UID, after runti
 	return g.cache.getNewerThan(ctx, uid, after)
 }
 
+// Recall says which containers the pod had according to the caller's records, by their IDs: those of
+// an earlier agent. A list may be partial, and nothing else tells it from a complete one before the
+// pod's first reading. So what lists lack of these containers is read by ID, and the pod has no
+// status until that is done: without it, they would be started a second time (R15). After the
+// first list, [Generator.Relist] returns once that is done.
+func (g *Generator) Recall(uid types.UID, containers ...string) {
+	stamp := g.view.Stamp()
+	g.mu.Lock()
+	defer g.unlock()
+	r := g.ensure(uid)
+	for _, id := range containers {
+		r.recall(id, false)
+	}
+	if g.everListed && r.recalls() {
+		r.open, r.why = true, "recalled"
+		g.cache.open(uid, stamp)
+	}
+}
+
 // Refresh asks for a look at one pod as soon as possible and returns at once. Requests for one pod
 // merge; a pod that the runtime does not know is harmless (D1, D9). Call it after each of your own
 // runtime calls for the pod.

@@ -18,12 +18,14 @@ import (
 // A list may be partial, as that of a runtime that restarts between the two calls of a list, and only the answer to a
 // reading by ID shows that an object is gone (R7). So what a published status has and the list of its pod lacks is read
 // by its ID, apart from the rest: a runtime may have no proper answer for what it has forgotten, and that must not hide
-// what happens to the rest of the pod.
+// what happens to the rest of the pod. Before a pod's first reading, what was recalled takes the place of its status (R15).
 
-// hiddenObject is an object of the published status that the latest list of its pod lacked. It is read again when due,
-// although the list does not change.
+// hiddenObject is an object of the published status that the latest list of its pod lacked, or a recalled one. It is read
+// again when due, although the list does not change.
 type hiddenObject struct {
 	id string
+	// recalled: no status has had the object yet; sandbox says what it is.
+	recalled, sandbox bool
 	// unread: the latest reading has failed; lists counts the relists that have lacked the object since the first
 	// failure in a row.
 	unread bool
@@ -44,6 +46,37 @@ const (
 	hiddenLinger = 100 * time.Millisecond
 )
 
+// recall adds an object that no status has had yet.
+func (r *record) recall(id string, sandbox bool) {
+	known := slices.ContainsFunc(r.objects, func(o object) bool { return o.id == id && o.sandbox == sandbox }) ||
+		slices.ContainsFunc(r.hidden, func(h hiddenObject) bool { return h.id == id })
+	if !known {
+		r.hidden = append(r.hidden, hiddenObject{id: id, recalled: true, sandbox: sandbox, unread: true})
+	}
+}
+
+// recallSandboxes recalls the sandboxes that listed containers name and the list lacks.
+func (r *record) recallSandboxes(pod *runtime.Pod) {
+	for _, c := range pod.Containers {
+		if c.SandboxID != "" && !has(pod, c.SandboxID) {
+			r.recall(c.SandboxID, true)
+		}
+	}
+}
+
+// recalls reports whether a recalled object is still to be read.
+func (r *record) recalls() bool {
+	return slices.ContainsFunc(r.hidden, func(h hiddenObject) bool { return h.recalled })
+}
+
+// covert reports whether the latest list lacked the whole pod, and its objects were read by their IDs all the same.
+func (r *record) covert() bool {
+	hides := func(o object) bool {
+		return slices.ContainsFunc(r.hidden, func(h hiddenObject) bool { return h.id == o.id })
+	}
+	return r.known && len(r.objects) > 0 && len(r.hidden) >= len(r.objects) && !slices.ContainsFunc(r.objects, func(o object) bool { return !hides(o) })
+}
+
 // hiddenDue reports whether a hidden object is to be read again. If the clock went back, it is.
 func (r *record) hiddenDue(now time.Time) bool {
 	for i := range r.hidden {
@@ -54,7 +87,7 @@ func (r *record) hiddenDue(now time.Time) bool {
 	return false
 }
 
-// countHidden counts a list that shows the pod for its hidden objects that could not be read, and reports whether there are any.
+// countHidden counts a list for the hidden objects of the pod that could not be read, and reports whether there are any.
 // Lists of ListRunning may directly follow each other, so they do not count.
 func (r *record) countHidden(shared bool) (unread bool) {
 	for i := range r.hidden {
@@ -78,18 +111,31 @@ func (r *record) hiddenUnread() bool {
 func (r *record) listedAgain(pod *runtime.Pod) {
 	for i := range r.hidden {
 		if has(pod, r.hidden[i].id) {
-			r.hidden[i] = hiddenObject{id: r.hidden[i].id}
+			h := &r.hidden[i]
+			*h = hiddenObject{id: h.id, recalled: h.recalled, sandbox: h.sandbox, unread: h.recalled}
 		}
 	}
 }
 
+// recalledSince returns what was recalled after the job had begun.
+func (r *record) recalledSince(j *job) (hidden []hiddenObject) {
+	for _, h := range r.hidden {
+		if h.recalled && !slices.ContainsFunc(j.hidden, func(known hiddenObject) bool { return known.id == h.id }) {
+			hidden = append(hidden, h)
+		}
+	}
+	return hidden
+}
+
 // hide returns what is hidden after a reading.
 func (r *record) hide(j *job, readings []hiddenReading, now time.Time) (hidden []hiddenObject) {
+	hidden = r.recalledSince(j)
 	for _, reading := range readings {
 		h := hiddenObject{id: reading.id}
 		if i := slices.IndexFunc(r.hidden, func(known hiddenObject) bool { return known.id == reading.id }); i >= 0 {
 			h = r.hidden[i]
 		}
+		h.recalled = false
 		if reading.unread {
 			if !h.unread {
 				h.lists = j.firstCount()
@@ -102,6 +148,22 @@ func (r *record) hide(j *job, readings []hiddenReading, now time.Time) (hidden [
 		hidden = append(hidden, h)
 	}
 	return hidden
+}
+
+// noteUnread begins the count of the objects that a failed reading could not read.
+func (r *record) noteUnread(j *job, readings []hiddenReading) {
+	for _, reading := range readings {
+		if !reading.unread {
+			continue
+		}
+		i := slices.IndexFunc(r.hidden, func(known hiddenObject) bool { return known.id == reading.id })
+		switch {
+		case i < 0:
+			r.hidden = append(r.hidden, hiddenObject{id: reading.id, unread: true, lists: j.firstCount()})
+		case !r.hidden[i].unread:
+			r.hidden[i].unread, r.hidden[i].lists = true, j.firstCount()
+		}
+	}
 }
 
 // firstCount is the count of an object that could not be read for the first time: the list that the job reads counts.
@@ -120,12 +182,14 @@ func (j *job) lacked(id string) int {
 	return j.firstCount()
 }
 
-// unlisted returns what the pod's last status has and the pod as listed lacks, one pod for each object, without what was
-// removed or found to be gone.
+// recalls reports whether the object was recalled.
+func (j *job) recalls(id string) bool {
+	return slices.ContainsFunc(j.hidden, func(h hiddenObject) bool { return h.id == id && h.recalled })
+}
+
+// unlisted returns what the pod's last status has or what was recalled, and the pod as listed lacks, one pod for each
+// object, without what was removed or found to be gone.
 func (j *job) unlisted(listed *runtime.Pod) (pods []*runtime.Pod) {
-	if j.last == nil {
-		return nil
-	}
 	lacks := func(id string) bool {
 		return !has(listed, id) && !slices.Contains(j.gone, id) && !slices.Contains(j.notFound, id)
 	}
@@ -134,14 +198,25 @@ func (j *job) unlisted(listed *runtime.Pod) (pods []*runtime.Pod) {
 		pods = append(pods, pod)
 		return pod
 	}
-	for _, s := range j.last.Sandboxes {
-		if lacks(s.ID) {
-			addSandbox(single(), s.ID)
+	if j.last != nil {
+		for _, s := range j.last.Sandboxes {
+			if lacks(s.ID) {
+				addSandbox(single(), s.ID)
+			}
+		}
+		for _, c := range j.last.Containers {
+			if lacks(c.ID.ID) {
+				addContainer(single(), c.ID.ID, c.SandboxID)
+			}
 		}
 	}
-	for _, c := range j.last.Containers {
-		if lacks(c.ID.ID) {
-			addContainer(single(), c.ID.ID, c.SandboxID)
+	for _, h := range j.hidden {
+		switch {
+		case !h.recalled || !lacks(h.id) || j.last != nil && statusHas(j.last, h.id):
+		case h.sandbox:
+			addSandbox(single(), h.id)
+		default:
+			addContainer(single(), h.id, "") // no status of a container says
 		}
 	}
 	return pods
@@ -154,7 +229,8 @@ type answer struct {
 }
 
 // readHidden reads the objects that the list lacks and adds them to the status. One that could not be read keeps its
-// last state, until enough relists have lacked it: then it counts as gone. It fails if nothing of the pod could be read.
+// last state, until enough relists have lacked it: then it counts as gone. It fails if nothing of the pod could be read,
+// or if a recalled object could not, which has no last state.
 func (g *Generator) readHidden(ctx context.Context, j *job, status *runtime.PodStatus, unlisted []*runtime.Pod) (readings []hiddenReading, err error) {
 	answers := make([]answer, len(unlisted))
 	var asked sync.WaitGroup
@@ -166,9 +242,12 @@ func (g *Generator) readHidden(ctx context.Context, j *job, status *runtime.PodS
 		return nil, context.Cause(ctx)
 	}
 	read := holds(status)
-	var failed error
+	var failed, stateless error
 	for i, pod := range unlisted {
 		id, a := singleID(pod), answers[i]
+		if j.recalls(id) {
+			g.disown(status, pod, &a)
+		}
 		switch {
 		case a.err == nil && !holds(a.status):
 			j.notFound = append(j.notFound, id)
@@ -178,17 +257,63 @@ func (g *Generator) readHidden(ctx context.Context, j *job, status *runtime.PodS
 			merge(status, a.status, id)
 		case j.lacked(id) > g.options.ConfirmVanished:
 			continue
+		case j.recalls(id):
+			stateless = errors.Join(stateless, a.err)
 		default:
 			failed = errors.Join(failed, a.err)
 			merge(status, j.last, id)
 		}
 		readings = append(readings, hiddenReading{id: id, unread: a.err != nil})
 	}
-	if failed != nil && !read {
-		return nil, failed
-	}
 	podorder.Status(status)
+	stateless = errors.Join(stateless, g.house(j, status))
+	if stateless != nil || failed != nil && !read {
+		return readings, errors.Join(stateless, failed)
+	}
 	return readings, nil
+}
+
+// disown turns the answer for a recalled object into that for one that is gone, unless the object is the pod's: what is
+// remembered of a pod comes from its status, which others may have written. It also names a pod that no list has named.
+func (g *Generator) disown(status *runtime.PodStatus, pod *runtime.Pod, a *answer) {
+	if a.err != nil || !holds(a.status) {
+		return
+	}
+	var id string
+	var labels map[string]string
+	if len(a.status.Sandboxes) > 0 {
+		id, labels = a.status.Sandboxes[0].ID, a.status.Sandboxes[0].Labels
+	} else {
+		id, labels = a.status.Containers[0].ID.ID, a.status.Containers[0].Labels
+	}
+	if id != singleID(pod) || types.UID(labels[runtime.LabelPodUID]) != pod.UID || !g.view.Owns(labels) {
+		a.status = &runtime.PodStatus{}
+		return
+	}
+	if status.Name == "" {
+		status.Name, status.Namespace = labels[runtime.LabelPodName], labels[runtime.LabelPodNamespace]
+	}
+}
+
+// house finds the sandboxes of recalled containers: each was made in the newest sandbox that is not younger. Without any
+// sandbox, the list lacks that too, and shown like this, the pod would be replaced. So it is not shown before a list has the
+// sandbox. If a container is dead, that ends once enough relists have lacked it.
+func (g *Generator) house(j *job, status *runtime.PodStatus) error {
+	for _, c := range status.Containers {
+		if c.SandboxID != "" || !j.recalls(c.ID.ID) {
+			continue
+		}
+		for _, s := range slices.Backward(status.Sandboxes) {
+			if c.SandboxID == "" || !s.CreatedAt.After(c.CreatedAt) {
+				c.SandboxID = s.ID
+			}
+		}
+		mayRun := c.State == runtime.Running || c.State == runtime.Unknown
+		if c.SandboxID == "" && (mayRun || j.lacked(c.ID.ID) <= g.options.ConfirmVanished) {
+			return fmt.Errorf("the runtime has container %s (%s), and its list lacks the sandbox", c.Name, c.ID.ID)
+		}
+	}
+	return nil
 }
 
 // readHiddenObject reads one object within a limit of its own. While a call for it is lost, no other is made.

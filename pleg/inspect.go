@@ -38,6 +38,8 @@ type job struct {
 	gone        []string
 	hidden      []hiddenObject
 	described   *runtime.SandboxStatus
+	// vanished: the lists lack the whole pod, and the job reads what it had by ID.
+	vanished bool
 	// notFound are the objects that the job has found to be gone. They are not read a second time.
 	notFound []string
 	// readers and unanswered (the job has lost its place) are guarded by Generator.mu; the rest is
@@ -181,6 +183,7 @@ func (g *Generator) begin(r *record) *job {
 	switch {
 	case len(r.readers) == 0 && r.request == 0:
 		j.listed = r.listed
+		j.vanished = isEmpty(r.listed) && len(r.made) == 0
 	case !list && g.complete(r):
 		j.union = g.union(r)
 	}

@@ -170,7 +170,13 @@ func runModel(t *testing.T, rt *rapid.T) {
 			var once atomic.Bool
 			victim := pod()
 			b.fail(func(_ context.Context, method, id string) error {
-				if method == "ContainerStatus" && strings.HasPrefix(id, string(victim)+"/") && once.CompareAndSwap(false, true) {
+				// No runtime makes an object a second time, so one that is gone stays gone.
+				exists := func() bool {
+					b.script.mu.Lock()
+					defer b.script.mu.Unlock()
+					return b.containers[string(victim)+"/x"] != nil
+				}
+				if method == "ContainerStatus" && strings.HasPrefix(id, string(victim)+"/") && exists() && once.CompareAndSwap(false, true) {
 					b.container(victim, "x", sExited)
 					h.note()
 				}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -31,7 +33,7 @@ func (g *Generator) finish(ctx context.Context, j *job, result reading, end endi
 	case result.pod == nil:
 		g.absent(j, result)
 	case result.status == nil:
-		g.observed(r, result)
+		g.observed(j, result)
 	default:
 		g.found(j, result)
 	}
@@ -74,6 +76,7 @@ func (g *Generator) failed(j *job, result reading) {
 	if result.stamp == 0 && j.listed != nil {
 		result.stamp = j.listed.Stamp // it panicked
 	}
+	r.noteUnread(j, result.hidden)
 	if result.stamp != 0 {
 		r.reinspect = true
 		if g.cache.set(r.uid, nil, result.err, result.stamp) {
@@ -87,12 +90,13 @@ func (g *Generator) failed(j *job, result reading) {
 }
 
 // observed processes a look that found the pod unchanged (D4, C8).
-func (g *Generator) observed(r *record, result reading) {
+func (g *Generator) observed(j *job, result reading) {
+	r := j.record
 	if !slices.Equal(listedObjects(result.pod), r.objects) {
 		r.request = g.view.Stamp() // something was published meanwhile: look again
 		return
 	}
-	r.fingerprint, r.hidden = result.fingerprint, nil
+	r.fingerprint, r.hidden = result.fingerprint, r.recalledSince(j)
 	r.stamp = max(r.stamp, result.stamp)
 	g.cache.setObserved(r.uid, result.stamp)
 	g.close(r, result.stamp)
@@ -105,6 +109,15 @@ func (g *Generator) absent(j *job, result reading) {
 	forced := len(j.readers) > 0
 	_, failed := g.cache.get(r.uid)
 	switch {
+	case !forced && j.vanished:
+		if (r.listed == nil || isEmpty(r.listed)) && r.holds == 0 { // otherwise another look decides
+			r.listed = nil
+			g.cache.relisted(0, []types.UID{r.uid}, nil, nil)
+			g.forget(r)
+			if g.dropped > len(g.records)/2 { // at the latest, the next list does so
+				g.compact()
+			}
+		}
 	case !forced && (r.mayRun() || g.round == 0):
 		uid := r.uid
 		g.later = append(g.later, func() { g.options.Logger.V(1).Info("Refreshed pod is not listed", "uid", uid) })
@@ -115,7 +128,7 @@ func (g *Generator) absent(j *job, result reading) {
 	default:
 		status := &runtime.PodStatus{UID: r.uid, Name: r.name, Namespace: r.namespace, Stamp: result.stamp, ObservedAt: j.began}
 		if g.publish(r, status, nil, 0, false) {
-			r.hidden = nil
+			r.hidden = r.recalledSince(j)
 		}
 	}
 	status, err := g.cache.get(r.uid)

@@ -136,6 +136,9 @@ func (g *Generator) resting(r *record, now time.Time) bool {
 // call may be lost together with its connection.
 const maxLostPerPod = 2
 
+// isEmpty reports whether a list has nothing of the pod.
+func isEmpty(pod *runtime.Pod) bool { return len(pod.Sandboxes)+len(pod.Containers) == 0 }
+
 // listedObjects returns the objects of a listing in record order.
 func listedObjects(pod *runtime.Pod) []object {
 	if pod == nil {

@@ -117,6 +117,7 @@ func (g *Generator) compare(l *cri.Listing, now time.Time, shared bool) *batch {
 	g.mu.Lock()
 	defer g.unlock()
 	g.round++
+	g.compact() // readings have dropped some
 	g.scanList(l)
 	g.sortRecords()
 
@@ -127,23 +128,27 @@ func (g *Generator) compare(l *cri.Listing, now time.Time, shared bool) *batch {
 		if len(r.made) > 0 {
 			r.dropShown()
 		}
-		if r.round == g.round && r.stamp <= l.Stamp && r.countHidden(shared) {
+		listed := r.round == g.round
+		if r.stamp <= l.Stamp && r.countHidden(shared) {
 			g.scan.count.unread++
 		}
 		switch {
 		case r.stamp > l.Stamp:
 			// A later look was newer.
-		case r.round != g.round && r.unlisted():
+		case !listed && (r.unlisted() || r.recalls() || r.covert() && !(r.mayRun() && r.upToDate(now))):
 			lacking = append(lacking, r)
 			changed++
-		case r.round != g.round:
+		case !listed && !r.covert():
 			switch g.vanish(r, l.Stamp, shared) {
 			case believed:
 				removed, gone = append(removed, r.uid), append(gone, r)
 			case unconfirmed:
 				opened = append(opened, r.uid)
+			case doubted:
+				lacking = append(lacking, r)
+				changed++
 			}
-		case r.known && r.scanned == r.fingerprint && !r.reinspect && !r.busy && r.reports == nil && !r.unlisted() && !r.hiddenDue(now):
+		case (!listed || r.scanned == r.fingerprint) && r.upToDate(now):
 			g.scan.count.unchanged++
 			g.unchanged(r, l.Stamp, &closed)
 		default:
@@ -168,6 +173,11 @@ func (g *Generator) compare(l *cri.Listing, now time.Time, shared bool) *batch {
 	}
 	b.finish()
 	return b
+}
+
+// upToDate reports whether the pod needs no reading unless its list changes.
+func (r *record) upToDate(now time.Time) bool {
+	return r.known && !r.reinspect && !r.busy && r.reports == nil && !r.unlisted() && !r.hiddenDue(now)
 }
 
 // scanList adds up the fingerprint of every listed pod. It creates records for new pods and
@@ -247,11 +257,13 @@ type absence uint8
 const (
 	ignored     absence = iota
 	unconfirmed         // keep it; this list proves nothing about it
+	doubted             // enough lists have lacked it: reading its objects by their IDs decides
 	believed            // it is gone
 )
 
 // vanish judges a pod that the list lacks. A pod that may run is believed gone only when further
-// lists agree: a runtime that has just restarted may show an empty or partial list for a while.
+// lists agree and the runtime does not find its objects: a runtime that has just restarted may show
+// an empty or partial list for a while.
 func (g *Generator) vanish(r *record, t runtime.Stamp, shared bool) absence {
 	r.listed = nil
 	g.finishBatches(r)
@@ -267,6 +279,9 @@ func (g *Generator) vanish(r *record, t runtime.Stamp, shared bool) absence {
 		r.open, r.why = true, "not listed, to be confirmed"
 		g.scan.count.unconfirmed++
 		return unconfirmed
+	case r.mayRun() && len(r.objects) > 0:
+		g.scan.count.unconfirmed++
+		return doubted
 	}
 	if r.holds == 0 && r.request < t {
 		r.request = 0 // D3
@@ -283,7 +298,7 @@ func (g *Generator) vanish(r *record, t runtime.Stamp, shared bool) absence {
 
 // divide takes the changed pods of a list and decides what becomes of each: found unchanged after a
 // closer look, read now, or left outstanding (R5, R8, D8, B4). The list shows nothing of the pods
-// in lacking, although something was made for them.
+// in lacking, although they may have something.
 func (g *Generator) divide(l *cri.Listing, lacking []*record, now time.Time, b *batch, opened, closed *[]types.UID) {
 	pods := g.view.Pods(g.changedPart(l))
 	for _, r := range lacking {
@@ -293,7 +308,10 @@ func (g *Generator) divide(l *cri.Listing, lacking []*record, now time.Time, b *
 		r := g.pods[pod.UID]
 		r.name, r.namespace = pod.Name, pod.Namespace
 		r.listedAgain(pod)
-		if r.known && !r.reinspect && !r.busy && r.reports == nil && !r.unlisted() && slices.Equal(listedObjects(pod), r.objects) {
+		if !r.known {
+			r.recallSandboxes(pod)
+		}
+		if r.known && !r.recalls() && !r.reinspect && !r.busy && r.reports == nil && !r.unlisted() && slices.Equal(listedObjects(pod), r.objects) {
 			// The pod was listed in another way, or its status was ahead of the list.
 			r.fingerprint, r.hidden = r.scanned, nil
 			g.unchanged(r, l.Stamp, closed)

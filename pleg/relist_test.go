@@ -111,7 +111,11 @@ func TestLivePodThatVanishesIsConfirmedFirst(t *testing.T) {
 				return nil, nil
 			}
 			after := b.Stamp()
-			for range polls {
+			for i := range polls {
+				if i == 2 {
+					b.remove("a")
+					b.remove("b")
+				}
 				b.relist()
 			}
 			if polls < 3 {

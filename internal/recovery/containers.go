@@ -14,6 +14,19 @@ import (
 	"github.com/podwright/podwright/status/checkpoint"
 )
 
+// containersOf returns the IDs of the newest runs that the runtime may still have of a pod, nil once all have ended (spec/pleg.md R15).
+func containersOf(r *checkpoint.Record) (ids []string) {
+	if r.Finished || !r.TerminatedAt.IsZero() {
+		return nil
+	}
+	for _, c := range r.Containers {
+		if id, err := runtime.ParseContainerID(c.ID); err == nil && !id.IsZero() {
+			ids = append(ids, id.ID)
+		}
+	}
+	return ids
+}
+
 // Starting records that a container of the pod is about to be started. If none of its containers
 // may run twice, that is on the disk when Starting returns (CK5, HI8).
 func (j *Journal) Starting(ctx context.Context, uid types.UID) error {

@@ -13,7 +13,8 @@
 //
 // When an agent starts, a [Recovery] takes these steps, in this order (CK9):
 //
-//	Load      the records are read; statuses and probe results are known again
+//	Load      the records are read; statuses and probe results are known again, and the
+//	          containers on record will be read even if the first list lacks them
 //	Run       waits until the runtime has been read
 //	          compares the records with what runs
 //	          reports the result

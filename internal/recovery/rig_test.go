@@ -33,6 +33,8 @@ type disk struct {
 	// loadErr and writeErr are what Load and Write fail with.
 	loadErr, writeErr error
 	loads             []time.Time
+	// answers, if not nil, is closed when Load may go on.
+	answers chan struct{}
 }
 
 func newDisk(records ...*checkpoint.Record) *disk {
@@ -44,6 +46,9 @@ func newDisk(records ...*checkpoint.Record) *disk {
 }
 
 func (d *disk) Load(context.Context) (checkpoint.Loaded, error) {
+	if d.answers != nil {
+		<-d.answers
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.loads = append(d.loads, time.Now())
@@ -97,6 +102,8 @@ type rig struct {
 	synced  chan struct{}
 	views   map[types.UID]*runtime.PodStatus
 	viewErr map[types.UID]error
+	// listErrs are what the next lists fail with.
+	listErrs []error
 	// ends are what the runtime has of containers that ended.
 	ends    map[runtime.ContainerID]*runtime.ContainerStatus
 	results map[probe.Kind]probe.Result
@@ -197,6 +204,18 @@ func (r *rig) Known() (uids []types.UID) {
 		uids = append(uids, uid)
 	}
 	return uids
+}
+
+func (r *rig) Recall(uid types.UID, containers ...string) { r.note("recall %s %v", uid, containers) }
+
+func (r *rig) Relist(context.Context) error {
+	r.note("relist")
+	if len(r.listErrs) == 0 {
+		return nil
+	}
+	err := r.listErrs[0]
+	r.listErrs = r.listErrs[1:]
+	return err
 }
 
 func (r *rig) Get(uid types.UID) (*runtime.PodStatus, error) {

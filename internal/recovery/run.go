@@ -36,6 +36,9 @@ const (
 	loadRetryMax = time.Minute
 )
 
+// relistRetry is the pause before another list, which the generator of lists logs if it fails.
+const relistRetry = time.Second
+
 // startWait is how long the start waits for the first load. After that, the engine continues as
 // after a failed load.
 const startWait = 10 * time.Second
@@ -48,6 +51,10 @@ type Runtime interface {
 	Known() []types.UID
 	// Get returns what the runtime has of a pod; an error means that this is not known.
 	Get(uid types.UID) (*runtime.PodStatus, error)
+	// Recall says which containers a pod had. They are read even if lists lack them.
+	Recall(uid types.UID, containers ...string)
+	// Relist lists the runtime, and returns once what has changed and what was recalled was read.
+	Relist(ctx context.Context) error
 }
 
 // Statuses is the status manager.
@@ -88,8 +95,9 @@ type Recovery struct {
 	journal *Journal
 	// opened is closed once the records have been compared with the runtime.
 	opened chan struct{}
-	// first is the load that Start began; nil before.
+	// first is the load that Start began; nil before. late: Start did not wait for its end, or it failed.
 	first *firstLoad
+	late  bool
 
 	mu sync.Mutex
 	// began is when Load was first called.
@@ -159,9 +167,11 @@ func (r *Recovery) Start(ctx context.Context) {
 	select {
 	case <-l.done:
 		if l.err != nil {
+			r.late = true
 			r.options.Logger.Error(l.err, "No pod is set up")
 		}
 	case <-timer.C():
+		r.late = true
 		r.options.Logger.Info("The records have not been read yet; until they are, no pod is set up, stopped or removed", "after", startWait.String())
 	}
 }
@@ -206,6 +216,9 @@ func (r *Recovery) Load(ctx context.Context) error {
 		found[record.UID] = true
 		decided := r.journal.decided(record)
 		r.restore(decided, decided != record)
+		if ids := containersOf(decided); len(ids) > 0 {
+			r.options.Runtime.Recall(record.UID, ids...)
+		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -281,15 +294,21 @@ func podOf(r *checkpoint.Record) *v1.Pod {
 }
 
 // readRuntime waits until the runtime has been read completely: before that, it is not known what
-// is already running, for example another UID with a pod's name (spec/podworkers.md N6). It returns
+// is already running, for example another UID with a pod's name (spec/podworkers.md N6). If the
+// records may have come after the first list, it is read again, with what they recall. It returns
 // false if ctx ended first.
 func (r *Recovery) readRuntime(ctx context.Context) bool {
 	select {
 	case <-r.options.Runtime.SyncedC():
-		return true
 	case <-ctx.Done():
 		return false
 	}
+	for r.late && r.options.Runtime.Relist(ctx) != nil {
+		if timing.Sleep(ctx, r.options.Clock, relistRetry) != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // rival looks for another engine that works on the same sandboxes: each would stop what the other
