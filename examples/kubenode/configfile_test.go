@@ -36,6 +36,9 @@ label: {zone: west, tier: "1"}
 	if want := (labels{"zone": "west", "tier": "1"}); !maps.Equal(o.labels, want) {
 		t.Errorf("labels %v, want %v", o.labels, want)
 	}
+	if o, err := parse([]string{"--config=" + file, "--node-name=Edge-1"}, io.Discard); err != nil || o.name != "edge-1" {
+		t.Errorf("the name of the node is %q, %v", o.name, err)
+	}
 	o, err = parse([]string{"--config=" + file, "--label=zone=east"}, io.Discard)
 	if want := (labels{"zone": "east"}); err != nil || !maps.Equal(o.labels, want) {
 		t.Errorf("labels %v, want %v; %v", o.labels, want, err)

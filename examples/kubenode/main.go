@@ -136,11 +136,14 @@ func parse(args []string, stdout io.Writer) (options, error) {
 	if err := readConfigFile(flags, o.config); err != nil {
 		return o, err
 	}
+	o.name = strings.ToLower(o.name) // as the kubelet does
 	policies := map[string]kube.Policy{"rejoin": kube.Rejoin, "drain": kube.Drain, "exit": kube.Exit}
 	policy, known := policies[o.whenGone]
 	switch {
 	case flags.NArg() > 0:
 		return o, fmt.Errorf("there are no arguments, but %q is one", flags.Arg(0))
+	case o.address != "" && net.ParseIP(o.address) == nil:
+		return o, fmt.Errorf("--address %q is no IP address", o.address)
 	case (o.plugins.Config == "") != (o.plugins.BinDir == ""):
 		return o, errors.New("--image-credential-provider-config and --image-credential-provider-bin-dir belong together")
 	case !known:

@@ -51,6 +51,7 @@ func TestBadInput(t *testing.T) {
 		"kubeconfig of nothing":   {[]string{"--kubeconfig=" + file("empty", "")}, dir + "/empty"},
 		"no kubeconfig at all":    {[]string{"--kubeconfig=" + file("text", "hello")}, dir + "/text"},
 		"no such runtime":         {[]string{"--kubeconfig=" + good, "--runtime=unix://" + dir + "/none.sock"}, "none.sock"},
+		"no such address":         {[]string{"--kubeconfig=" + good, "--address=localhost"}, `--address "localhost" is no IP address`},
 		"an argument":             {[]string{"--kubeconfig=" + good, "start"}, `"start"`},
 		"a label without a value": {[]string{"--label=zone"}, `"zone" is not KEY=VALUE`},
 		"another policy":          {[]string{"--kubeconfig=" + good, "--when-gone=dance"}, "rejoin, drain and exit"},

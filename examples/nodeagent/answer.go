@@ -17,7 +17,11 @@ type format string
 
 // register declares -o; forms are its values besides "", which is plain text.
 func (f *format) register(c *cobra.Command, forms ...string) {
-	c.Flags().StringVarP((*string)(f), "output", "o", "", strings.Join(forms, ", ")+" (default: a text)")
+	usual := "a text"
+	if forms[0] == "table" {
+		usual = "table"
+	}
+	c.Flags().StringVarP((*string)(f), "output", "o", "", fmt.Sprintf("%s (default: %s)", strings.Join(forms, ", "), usual))
 	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(forms, cobra.ShellCompDirectiveNoFileComp)) // fails only for unknown flags
 	check := c.PreRunE
 	c.PreRunE = func(c *cobra.Command, args []string) error {

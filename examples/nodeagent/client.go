@@ -137,6 +137,7 @@ func (c *apiClient) do(ctx context.Context, method, path string) (*http.Response
 		return nil, err
 	}
 	c.authorize(request.Header)
+	request.Header.Set("TE", "trailers") // errorTrailer
 	return c.http.Do(request)
 }
 

@@ -28,7 +28,7 @@ Commands find the agent by its folder (--root), by an address (--listen), or by 
 or the beginning of its UID.
 
 Exit codes: 0 all is well, 1 something is not, 2 the command line is wrong, 3 the agent cannot be reached
-(version then ends with 0), 4 there is no such pod or container, or no page, or no record.`
+(version without -o then ends with 0), 4 there is no such pod or container, or no page, or no record.`
 
 // newCommand returns the command line. Flags without a command belong to run.
 func newCommand(supervisor process.Supervisor) *cobra.Command {
@@ -41,7 +41,12 @@ func newCommand(supervisor process.Supervisor) *cobra.Command {
 		return exit{codeUsage, fmt.Errorf("%w; see %s --help", err, c.CommandPath())}
 	})
 	ofCommand := root.UsageFunc()
-	root.SetUsageFunc(rootUsage)
+	root.SetUsageFunc(func(c *cobra.Command) error {
+		if c != root { // what cobra adds, such as completion
+			return ofCommand(c)
+		}
+		return rootUsage(c)
+	})
 	root.AddGroup(&cobra.Group{ID: groupAgent, Title: "The agent:"}, &cobra.Group{ID: groupAsk, Title: "Ask the running agent:"})
 	runs := newRun("run", supervisor)
 	runs.Short, runs.GroupID = "run pods until a signal or a drain ends it", groupAgent

@@ -55,6 +55,7 @@ func TestCommandsAskTheAgent(t *testing.T) {
 		{"pods", 0, []string{"NAMESPACE   NAME       READY   STATUS ", "web-n1     1/1     Running ", "CrashLoopBackOff"}, "\x1b"},
 		{"po web -o wide", 0, []string{"QOS", "BestEffort", "  n1  "}, "crash"},
 		{"pods -n elsewhere", 0, []string{"NAMESPACE"}, "web"},
+		{"pods wbe -w", codeNotFound, nil, "NAME"}, // it would be watched forever
 		{"pods -o name", 0, []string{"default/crash-n1\ndefault/web-n1\n"}, "NAME "},
 		{"explain web", 0, []string{"default/web-n1: Running", "main: running, ready", "steps:"}, "{"},
 		{"why default/crash", 0, []string{"CrashLoopBackOff", "restarts ", "looked at again in"}, "{"},

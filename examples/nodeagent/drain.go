@@ -32,8 +32,12 @@ func (d *drains) ask() { d.once[0].Do(func() { close(d.asked) }) }
 
 func (d *drains) end(err error) { d.once[1].Do(func() { d.err = err; close(d.over) }) }
 
-// maxTold bounds how many pods a line about waiting names.
-const maxTold = 10
+const (
+	// maxTold bounds how many pods a line about waiting names.
+	maxTold = 10
+	// maxToldError bounds the bytes of a pod's error in it.
+	maxToldError = 300
+)
 
 // waitingFor says what the agent's end waits for: pods, if they are being stopped, and whatever
 // holds up the engine's parts.
@@ -69,7 +73,11 @@ func stopWaitsFor(phase v1.PodPhase, worker *podworkers.Explanation) string {
 	case worker == nil, !worker.TerminationRequested: // it waits for something about its running, not its stop
 		return "to be stopped"
 	}
-	return plainly(worker.WaitingFor)
+	waits := plainly(worker.WaitingFor)
+	if worker.LastError != "" {
+		waits += ", after " + cut(worker.LastError, maxToldError)
+	}
+	return waits
 }
 
 // drainStep is one line of the answer to POST /drain.

@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/podwrighttest"
 	"github.com/podwright/podwright/runtime/fake"
 )
@@ -40,6 +41,10 @@ func TestStopWaitsFor(t *testing.T) {
 		wait(web, "stopping container main")
 		mend()
 	})
+	failing := &podworkers.Explanation{TerminationRequested: true, WaitingFor: "the next attempt", LastError: "stop sandbox s1: the disk is full"}
+	if got := stopWaitsFor(v1.PodRunning, failing); got != "the next attempt, after stop sandbox s1: the disk is full" {
+		t.Errorf("a stop that fails waits for %q", got)
+	}
 	if got := stopWaitsFor(v1.PodFailed, nil); got != "" {
 		t.Errorf("a pod that has failed waits for %q", got)
 	}

@@ -112,3 +112,35 @@ func TestExec(t *testing.T) {
 		t.Error("the command ended well with its agent")
 	}
 }
+
+// TestExecOutlivesItsAgent: if the agent ends or is killed, the command's own end is not known, which has another code than a
+// command that fails.
+func TestExecOutlivesItsAgent(t *testing.T) {
+	t.Parallel()
+	manifests, begun := t.TempDir(), filepath.Join(t.TempDir(), "begun")
+	writeManifest(t, manifests, "web.yaml", pod("web", "host", "exec sleep 1000"))
+	args := []string{"--manifests", manifests, "--root", t.TempDir()}
+	drainAtEnd(t, args...)
+	for what, end := range map[string]func(a *testAgent){
+		"ends":      func(a *testAgent) { a.terminate() },
+		"is killed": func(a *testAgent) { a.kill() },
+	} {
+		a := startAgent(t, args...)
+		a.awaitPhase("web", v1.PodRunning)
+		wrong := make(chan error, 1)
+		go func() {
+			code, out, problems := a.exec("", "web", "--", "sh", "-c", "touch "+begun+"; exec sleep 1000")
+			if code == codeUnreachable && strings.Contains(problems, "has ended") && strings.Contains(problems, "how the command ended is not known") {
+				close(wrong)
+				return
+			}
+			wrong <- fmt.Errorf("code %d, %q %q", code, out, problems)
+		}()
+		await(t, "the command to begin", func() error { _, err := os.Stat(begun); return err })
+		end(a)
+		if err := <-wrong; err != nil {
+			t.Errorf("an agent that %s: %v", what, err)
+		}
+		remove(t, begun)
+	}
+}

@@ -27,7 +27,7 @@ type execCommand struct {
 func newExec() *cobra.Command {
 	var e execCommand
 	c := &cobra.Command{
-		Use: "exec POD [-c CONTAINER] [-i] [-t] -- COMMAND [ARGUMENT...]", Short: "run a command in a running container",
+		Use: "exec POD [-c CONTAINER] [-i] [-t] [flags] -- COMMAND [ARGUMENT...]", DisableFlagsInUseLine: true, Short: "run a command in a running container",
 		Long: "exec runs a command in a running container, and ends with its exit code. If this command ends, the one in the container is killed.",
 		Example: `  nodeagent exec clock -- date
   nodeagent exec clock -it -- sh`,
@@ -89,6 +89,8 @@ func (e *execCommand) run(c *cobra.Command, pod string, command []string) error 
 		return exit{codeFailed, errors.New("interrupted")}
 	case errors.Is(err, errHangs):
 		return api.unreachable(err)
+	case errors.Is(err, execstream.ErrCutOff):
+		return exit{codeUnreachable, fmt.Errorf("the agent at %s has ended, or has given up a client that read nothing: %w", api.address, err)}
 	}
 	return err
 }

@@ -36,6 +36,7 @@ func explainLines(e *podwright.Explanation, pod *v1.Pod, now time.Time) []string
 	}
 	for i := range e.Containers {
 		t.container(&e.Containers[i])
+		t.lastRun(pod, e.Containers[i].Name)
 	}
 	if len(e.Probes) > 0 {
 		t.say("probes:")
@@ -116,6 +117,23 @@ func (t *teller) container(c *podwright.ContainerExplanation) {
 			what = "waits for other pulls"
 		}
 		t.say("    image %s %s since %s, for %d", p.Image, what, duration.HumanDuration(t.now.Sub(p.Since)), p.Waiters)
+	}
+}
+
+// lastRun adds how the run of a container before the current one ended.
+func (t *teller) lastRun(pod *v1.Pod, container string) {
+	for _, list := range [][]v1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses, pod.Status.EphemeralContainerStatuses} {
+		for i := range list {
+			end := list[i].LastTerminationState.Terminated
+			if end == nil || list[i].Name != container {
+				continue
+			}
+			text := "its last run ended"
+			if !end.FinishedAt.IsZero() {
+				text += " " + t.ago(end.FinishedAt.Time)
+			}
+			t.say("    %s with code %d; %s", text, end.ExitCode, joined(": ", end.Reason, cut(strings.TrimSpace(end.Message), maxToldError)))
+		}
 	}
 }
 

@@ -1,6 +1,16 @@
 package main
 
-import "testing"
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podwright/podwright"
+)
 
 // An operator reads what a pod waits for, not which method of the engine works on it.
 func TestPlainly(t *testing.T) {
@@ -16,5 +26,25 @@ func TestPlainly(t *testing.T) {
 		if got := plainly(waits); got != want {
 			t.Errorf("%q reads %q, want %q", waits, got, want)
 		}
+	}
+}
+
+// How the run before ended is what an operator asks of a container in a crash loop. A long message is cut, and controls
+// no terminal.
+func TestExplainTellsTheLastRun(t *testing.T) {
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	pod := &v1.Pod{Status: v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{
+		{Name: "first"},
+		{Name: "main", LastTerminationState: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
+			ExitCode: 7, Reason: "Error", Message: "no\x1b[31m database\n" + strings.Repeat("x", 1000), FinishedAt: metav1.NewTime(now.Add(-90 * time.Second)),
+		}}},
+	}}}
+	lines := explainLines(&podwright.Explanation{Containers: []podwright.ContainerExplanation{{Name: "first", State: "running"}, {Name: "main", State: "waiting"}}}, pod, now)
+	i := slices.Index(lines, "  main: waiting")
+	if i < 0 || i+1 >= len(lines) || !strings.HasPrefix(lines[i+1], "    its last run ended 90s ago with code 7; Error: no [31m database xxx") || len(lines[i+1]) > 400 {
+		t.Errorf("%q", lines)
+	}
+	if strings.Count(strings.Join(lines, "\n"), "last run") != 1 {
+		t.Errorf("%q", lines)
 	}
 }

@@ -45,3 +45,19 @@ func TestFindPods(t *testing.T) {
 		}
 	}
 }
+
+// TestChosenPods: a name that means several pods is a mistake on the command line, one that means none is not found.
+func TestChosenPods(t *testing.T) {
+	var pods []v1.Pod
+	for _, namespace := range []string{"shop", "other"} {
+		pods = append(pods, v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "db"}})
+	}
+	for _, c := range []struct {
+		names []string
+		code  int
+	}{{nil, 0}, {[]string{"shop/db"}, 0}, {[]string{"db"}, codeUsage}, {[]string{"nope"}, codeNotFound}, {[]string{"nope", "db"}, codeNotFound}} {
+		if _, err := (&podsCommand{}).chosen(pods, c.names); exitCode(err) != c.code {
+			t.Errorf("%q: code %d, %v", c.names, exitCode(err), err)
+		}
+	}
+}

@@ -37,11 +37,19 @@ func parseAddress(text string) (address, error) {
 	if err != nil || port == "" {
 		return address{}, fmt.Errorf("--listen %q: want unix:PATH or HOST:PORT", text)
 	}
-	local := net.Resolver{PreferGo: true} // it looks into a file at most
-	if _, err := local.LookupPort(context.Background(), "tcp", port); err != nil {
-		return address{}, fmt.Errorf("--listen %q: there is no port %q", text, port)
+	if err := checkPort(port); err != nil {
+		return address{}, fmt.Errorf("--listen %q: %w", text, err)
 	}
 	return address{tcp: text}, nil
+}
+
+// checkPort refuses what is neither the number nor the name of a port.
+func checkPort(port string) error {
+	local := net.Resolver{PreferGo: true} // it looks into a file at most
+	if _, err := local.LookupPort(context.Background(), "tcp", port); err != nil {
+		return fmt.Errorf("there is no port %q", port)
+	}
+	return nil
 }
 
 // socketAddress returns the address of a socket file.

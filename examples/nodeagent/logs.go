@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"net/http"
 	"net/url"
 	"slices"
@@ -33,17 +31,8 @@ func (a *agent) containerLog(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	a.stream(w, r, "text/plain; charset=utf-8", func(ctx context.Context, out *streamWriter) error {
-		return noLog(a.engine.ContainerLog(ctx, pod.UID, container, options, eachFlushed{out}), pod, container)
+		return a.engine.ContainerLog(ctx, pod.UID, container, options, eachFlushed{out})
 	})
-}
-
-// noLog says in words that a log is not on the disk; other errors stay as they are. A container's log goes with the
-// container, of which an ended pod keeps none when the disk is short.
-func noLog(err error, pod *v1.Pod, container string) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return refusal{http.StatusConflict, fmt.Sprintf("container %q of pod %s/%s has no log: it was removed with the container, or never written", container, pod.Namespace, pod.Name)}
-	}
-	return err
 }
 
 // eachFlushed sends each piece at once.

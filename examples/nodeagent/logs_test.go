@@ -120,7 +120,7 @@ func TestLogsAndEvents(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(root, "logs", "default_web-n1_"+string(uid))); err != nil {
 		t.Fatal(err)
 	}
-	if code, out, problems := a.tells("logs", "web"); code != codeFailed || out != "" || !strings.Contains(problems, `container "main" of pod default/web-n1 has no log`) {
+	if code, out, problems := a.tells("logs", "web"); code != codeFailed || out != "" || !strings.Contains(problems, `container "main" in pod "web-n1" has no log: it was removed with the container, or never written`) {
 		t.Errorf("a log that is gone: code %d, %q, %q", code, out, problems)
 	}
 
@@ -210,5 +210,44 @@ func TestLogIsReadWhileItRotates(t *testing.T) {
 	}
 	if _, err := io.Copy(io.Discard, deaf); err != nil && !errors.Is(err, os.ErrClosed) {
 		t.Logf("the one that did not read: %v", err)
+	}
+}
+
+// TestLogThatIsNotWhole: a log of which a part cannot be read is a failure of the command, with the reason, not of the
+// agent; a client that takes no trailers can tell it by the missing end.
+func TestLogThatIsNotWhole(t *testing.T) {
+	t.Parallel()
+	manifests, root := t.TempDir(), t.TempDir()
+	writeManifest(t, manifests, "web.yaml", pod("web", "host", "echo one; exec sleep 1000", "  terminationGracePeriodSeconds: 1"))
+	a := startAgent(t, "--manifests", manifests, "--root", root, "--drain")
+	uid := a.awaitPhase("web", v1.PodRunning).UID
+	await(t, "the log", func() error {
+		if _, out, problems := a.tells("logs", "web"); out != "one\n" {
+			return errors.New(out + problems)
+		}
+		return nil
+	})
+	broken := filepath.Join(root, "logs", "default_web-n1_"+string(uid), "main", "0.log.20250101-000000.gz")
+	if err := os.WriteFile(broken, []byte("no archive"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, out, problems := a.tells("logs", "web")
+	if code != codeFailed || out != "one\n" || !strings.Contains(problems, "this is not the whole log: ") || !strings.Contains(problems, filepath.Base(broken)) {
+		t.Errorf("code %d, %q, %q", code, out, problems)
+	}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, a.api.base+"/logs/default/web", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := a.api.http.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if text, err := io.ReadAll(response.Body); string(text) != "one\n" || !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("without trailers: %q, %v", text, err)
+	}
+	if code := a.terminate(); code != 0 {
+		t.Errorf("exit code %d", code)
 	}
 }

@@ -76,7 +76,10 @@ func (l *logsCommand) run(c *cobra.Command, pod string) error {
 	case errors.Is(err, errHangs):
 		return api.unreachable(err)
 	case err != nil:
-		return exit{codeUnreachable, fmt.Errorf("this is not the whole log: the agent has ended, or could not read on, of which its own log says more (%w)", err)}
+		return exit{codeUnreachable, fmt.Errorf("this is not the whole log: the agent at %s has ended, or has cut it off because nothing was read for %v (%w)", api.address, sendTimeout, err)}
+	}
+	if why := response.Trailer.Get(errorTrailer); why != "" {
+		return errors.New("this is not the whole log: " + why)
 	}
 	return nil
 }

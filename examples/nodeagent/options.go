@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // options are the options of run.
@@ -57,7 +58,7 @@ func (o *options) register(flags *pflag.FlagSet) {
 	o.api.register(flags)
 	o.web.register(flags)
 	flags.StringVar(&o.statuses, "statuses", "", "file to append every change of a pod's status to, as JSON lines (default: none)")
-	flags.StringVar(&o.nodeName, "node-name", "", "name of this node (default: the host name)")
+	flags.StringVar(&o.nodeName, "node-name", "", "name of this node, in lower case (default: the host name)")
 	flags.BoolVar(&o.drain, "drain", false, "stop all pods before ending; what is left of pods that an unreadable manifest may describe is kept, with a warning")
 	o.logs.register(flags)
 	flags.StringVar(&o.podCgroup, "pod-cgroups", "", "give each pod a cgroup of its own below this one, such as kubepods; needs a CRI runtime with the cgroupfs driver, and root (default: none)")
@@ -107,8 +108,12 @@ func (o *options) complete(flags *pflag.FlagSet) error {
 		if err != nil {
 			problems = append(problems, fmt.Errorf("the host name cannot be read, set --node-name: %w", err))
 		}
-		o.nodeName = strings.ToLower(name)
+		o.nodeName = name
 	}
+	for _, message := range validation.IsDNS1123Subdomain(strings.ToLower(o.nodeName)) {
+		problems = append(problems, fmt.Errorf("--node-name %q: %s", o.nodeName, message))
+	}
+	o.nodeName = strings.ToLower(o.nodeName) // as the kubelet does
 	if o.root == "" {
 		problems = append(problems, errors.New("--root is required: there is no home folder to keep state in"))
 	} else if abs, err := filepath.Abs(o.root); err != nil {

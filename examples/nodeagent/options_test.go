@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -17,12 +18,16 @@ import (
 // TestHelp: the help names the commands, that of run the flags; a mistake is told in one line.
 func TestHelp(t *testing.T) {
 	for line, wants := range map[string][]string{
-		"--help":            {"nodeagent run --manifests DIR", "checkpoint ", "explain ", "problems ", "completion ", "Exit codes"},
-		"run --help":        {"/explain/NAMESPACE/NAME", "--manifests string", "--listen ADDRESS", "--drain"},
-		"checkpoint --help": {"show ", "--record-key-file"},
-		"completion bash":   {"nodeagent"},
-		"pods --help":       {"Aliases:", "--watch", "--root"},
-		"cleanup -h":        {"--plan"},
+		"--help":             {"nodeagent run --manifests DIR", "checkpoint ", "explain ", "problems ", "completion ", "Exit codes"},
+		"run --help":         {"/explain/NAMESPACE/NAME", "--manifests string", "--listen ADDRESS", "--drain"},
+		"checkpoint --help":  {"show ", "--record-key-file"},
+		"completion bash":    {"nodeagent"},
+		"pods --help":        {"Aliases:", "--watch", "--root"},
+		"cleanup -h":         {"--plan", "table, json, yaml (default: table)"},
+		"exec -h":            {"\n  nodeagent exec POD [-c CONTAINER] [-i] [-t] [flags] -- COMMAND [ARGUMENT...]\n"}, // flags after -- are the command's
+		"completion -h":      {"\n  nodeagent completion [command]\n", "bash "},
+		"completion bash -h": {"\n  nodeagent completion bash\n"},
+		"help -h":            {"\n  nodeagent help [command] [flags]\n"},
 	} {
 		var help, mistakes bytes.Buffer
 		if code := run(strings.Fields(line), process.Supervisor{}, &help, &mistakes); code != 0 || mistakes.String() != "" {
@@ -32,6 +37,9 @@ func TestHelp(t *testing.T) {
 			if !strings.Contains(help.String(), want) {
 				t.Errorf("%s: the help lacks %q:\n%s", line, want, &help)
 			}
+		}
+		if strings.Contains(help.String(), "[flags of run]") != (line == "--help") {
+			t.Errorf("%s: the flags of run belong to nodeagent alone:\n%s", line, &help)
 		}
 	}
 	for line, want := range map[string]string{
@@ -78,4 +86,14 @@ func parse(args []string) (options, error) {
 		return o, err
 	}
 	return o, o.complete(flags)
+}
+
+// TestNodeName: the name is in lower case, as the kubelet has it; one that no node can have is a mistake in the flag that names it.
+func TestNodeName(t *testing.T) {
+	for name, good := range map[string]bool{"edge-1.example": true, "Edge1": true, "edge_1": false, "-": false} {
+		o, err := parse([]string{"--manifests", t.TempDir(), "--root", t.TempDir(), "--node-name", name})
+		if (err == nil) != good || err != nil && !strings.HasPrefix(err.Error(), fmt.Sprintf("--node-name %q: ", name)) || o.nodeName != strings.ToLower(name) {
+			t.Errorf("%s: %q, %v", name, o.nodeName, err)
+		}
+	}
 }

@@ -54,7 +54,7 @@ func (p *podsCommand) run(c *cobra.Command, names []string) error {
 	}
 	ctx, stop := untilSignal(c.Context())
 	defer stop()
-	if p.watch {
+	if p.watch && len(names) == 0 {
 		return p.follow(ctx, api, names, c.OutOrStdout())
 	}
 	answer, err := api.ask(ctx, http.MethodGet, "/pods")
@@ -67,6 +67,9 @@ func (p *podsCommand) run(c *cobra.Command, names []string) error {
 	}
 	if list.Items, err = p.chosen(list.Items, names); err != nil {
 		return err
+	}
+	if p.watch { // a misspelt name would be watched forever
+		return p.follow(ctx, api, names, c.OutOrStdout())
 	}
 	return p.show(ctx, api, &list, names, c.OutOrStdout(), c.ErrOrStderr())
 }
@@ -147,7 +150,7 @@ func (p *podsCommand) chosen(pods []v1.Pod, names []string) ([]v1.Pod, error) {
 	}
 	var out []v1.Pod
 	var problems []error
-	code := codeFailed
+	code := codeUsage
 	for _, text := range names {
 		namespace, name := splitName(p.namespace, text)
 		found := findPods(pods, namespace, name)

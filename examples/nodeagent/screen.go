@@ -52,16 +52,21 @@ func (s *screen) Write(p []byte) (int, error) {
 
 // draw paints one frame: the table, a rule, and as much of the log's end as fits.
 func (s *screen) draw(table []string) {
-	width, height, err := term.GetSize(int(s.out.Fd()))
-	if err != nil {
-		width, height = 80, 24
-	}
+	width, height := usualSize(term.GetSize(int(s.out.Fd())))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return
 	}
 	_, _ = io.WriteString(s.out, frame(table, s.lines, width, height))
+}
+
+// usualSize replaces the size of a terminal that does not know it, such as a serial line, which says 0.
+func usualSize(width, height int, err error) (int, int) {
+	if err != nil || width <= 0 || height <= 0 {
+		return 80, 24
+	}
+	return width, height
 }
 
 // frame composes the content of a terminal of this size.

@@ -30,7 +30,10 @@ const maxHeader = 64 << 10
 // the agent runs without its socket, because pods matter more.
 func (a *agent) openAPI(ctx context.Context) error {
 	handler, err := a.access(a.handler())
-	if err != nil {
+	noToken := diskFault(err)
+	if noToken {
+		a.log.Error("No local API over TCP: its token cannot be made; end the agent and start it again when there is space", "error", err.Error())
+	} else if err != nil {
 		return err
 	}
 	a.over, a.endStreams = context.WithCancel(context.WithoutCancel(ctx))
@@ -42,6 +45,9 @@ func (a *agent) openAPI(ctx context.Context) error {
 		WriteTimeout: 30 * time.Second, MaxHeaderBytes: maxHeader,
 	}
 	for _, address := range a.options.api.addresses {
+		if address.tcp != "" && noToken {
+			continue
+		}
 		l, err := address.listen(ctx)
 		if address.socket != "" && diskFault(err) {
 			a.log.Error("No local API: its socket cannot be made; end the agent and start it again when there is space, or with --listen unix:PATH elsewhere", "error", err.Error())

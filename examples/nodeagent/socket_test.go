@@ -108,11 +108,12 @@ func TestReadOnlyDiskCostsTheSocketOnly(t *testing.T) {
 	}
 	var log bytes.Buffer
 	a := &agent{log: slog.New(slog.NewTextHandler(&log, nil)), metrics: metrics}
-	a.options.api.addresses = []address{{socket: filepath.Join(dir, "s")}}
+	a.options.api.addresses = []address{{socket: filepath.Join(dir, "s")}, {tcp: "127.0.0.1:0"}}
+	a.options.api.tokenFile, a.options.api.madeToken = filepath.Join(dir, "token"), true
 	if err := a.openAPI(t.Context()); err != nil || len(a.listeners) != 0 {
 		t.Errorf("%d listeners, %v", len(a.listeners), err)
 	}
-	if !strings.Contains(log.String(), "No local API") || !strings.Contains(log.String(), "read-only") {
+	if strings.Count(log.String(), "No local API") != 2 || strings.Count(log.String(), "read-only") != 2 {
 		t.Errorf("the log says %q", &log)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 )
@@ -43,6 +44,9 @@ const sendTimeout = 30 * time.Second
 // lastWords is how long a client may take to read the end of an answer when the agent ends.
 const lastWords = time.Second
 
+// errorTrailer comes after an answer that is not whole, and says why, if the client takes trailers.
+const errorTrailer = "Nodeagent-Error"
+
 // stream serves an answer that may last as long as the agent runs. The context of send ends when
 // the client disconnects or the agent ends. A client that does not read is cut off; it delays only
 // its own answer.
@@ -76,7 +80,12 @@ func (a *agent) streamIn(
 			return
 		}
 		a.log.Debug("A stream ended early", "path", r.URL.Path, "error", err.Error())
-		panic(http.ErrAbortHandler) // tells the client that the answer is incomplete
+		if a.over.Err() != nil || !strings.Contains(r.Header.Get("TE"), "trailers") {
+			panic(http.ErrAbortHandler) // tells the client that the answer is incomplete
+		}
+		_, text := statusOf(err)
+		w.Header().Set(http.TrailerPrefix+errorTrailer, printable(text))
+		return
 	}
 	out.begin()
 	_ = out.flush() // a client that has gone misses nothing

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -101,5 +102,18 @@ func TestFrame(t *testing.T) {
 	}
 	if got := printable("a\x1b[2Jb\tc"); strings.ContainsAny(got, "\x1b\t") {
 		t.Errorf("control characters reach the terminal: %q", got)
+	}
+}
+
+// TestUsualSize: a terminal that does not know its size, as a serial line, shows the table all the same.
+func TestUsualSize(t *testing.T) {
+	for _, c := range []struct {
+		width, height int
+		err           error
+		wide, high    int
+	}{{120, 50, nil, 120, 50}, {0, 0, nil, 80, 24}, {80, 0, nil, 80, 24}, {0, 0, errors.New("no terminal"), 80, 24}} {
+		if wide, high := usualSize(c.width, c.height, c.err); wide != c.wide || high != c.high {
+			t.Errorf("%+v: %d x %d", c, wide, high)
+		}
 	}
 }

@@ -136,8 +136,26 @@ func faultsOf(path string, err error) (out []fault) {
 	if errors.Is(err, source.ErrInvalid) || errors.Is(err, source.ErrMalformed) || errors.Is(err, source.ErrDuplicate) {
 		unknown = " field"
 	}
-	for _, one := range leaves(err) {
+	all := leaves(err)
+	if readErr == nil && errors.Is(err, source.ErrMalformed) {
+		all = withMisfits(all, content)
+	}
+	for _, one := range all {
 		f := fault{file: path, text: one.Error()}
+		if wrong, ok := errors.AsType[misfit](one); ok {
+			f.field, f.text = wrong.field, wrong.text
+			f.line = line(f.field)
+			out = append(out, f)
+			continue
+		}
+		if twice := repeatedKey.FindAllStringSubmatch(f.text, -1); twice != nil {
+			for _, m := range twice {
+				f.line, _ = strconv.Atoi(m[1]) // m[1] is digits
+				f.text = "key " + m[2] + " is there twice; the last one counts"
+				out = append(out, f)
+			}
+			continue
+		}
 		if at, ok := errors.AsType[*field.Error](one); ok {
 			f.field, f.text = at.Field, at.ErrorBody()
 			f.line = line(f.field)
@@ -155,6 +173,7 @@ func faultsOf(path string, err error) (out []fault) {
 var (
 	unknownField = regexp.MustCompile(`^(unknown|duplicate) field "([^"]+)"$`)
 	yamlLine     = regexp.MustCompile(`\bline (\d+)\b`)
+	repeatedKey  = regexp.MustCompile(`(?m)^ +line (\d+): key (.+) already set in map$`)
 )
 
 // leaves returns the errors about one thing each.

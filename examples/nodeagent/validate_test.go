@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -56,6 +57,88 @@ func TestValidate(t *testing.T) {
 	if code, _, problems := command(t, "--validate", filepath.Join(dir, "none"), "--root", root); code != 2 || !strings.Contains(problems, "--validate: stat") || !strings.Contains(problems, "no such file") || strings.Contains(problems, "--manifests") {
 		t.Errorf("a folder that is not there: %d %s", code, problems)
 	}
+}
+
+// TestValidateNamesEveryMisfit: each value of a wrong type and each key that is there twice has its place; unknown fields beside them are
+// named as well.
+func TestValidateNamesEveryMisfit(t *testing.T) {
+	const head = "apiVersion: v1\nkind: Pod\n"
+	for _, c := range []struct {
+		name, text string
+		wants      []string
+	}{
+		{"types", head + `metadata:
+  name: n
+  labels: {app.kubernetes.io/version: 1}
+spec:
+  foo: bar
+  hostNetwork: "yes"
+  priority: 99999999999
+  terminationGracePeriodSeconds: 1.5
+  containers:
+  - name: main
+    image: host
+    imag: x
+    env: [{name: A, value: a}, {name: B, value: 7}]
+    ports: [{containerPort: "80"}]
+    resources: {limits: {memory: 1Gb}}
+  - text
+  - name: other
+    image: host
+    command: sleep
+`, []string{
+			":4: metadata.name: want text, got true or false; put it in quotes",
+			":5: metadata.labels[app.kubernetes.io/version]: want text, got a number; put it in quotes",
+			":7: spec.foo: unknown field",
+			":8: spec.hostNetwork: want true or false, got text",
+			":9: spec.priority: the number 99999999999 is out of range",
+			":10: spec.terminationGracePeriodSeconds: want a whole number, got 1.5",
+			":14: spec.containers[0].imag: unknown field",
+			":15: spec.containers[0].env[1].value: want text, got a number; put it in quotes",
+			":16: spec.containers[0].ports[0].containerPort: want a whole number, got text",
+			":17: spec.containers[0].resources.limits.memory: quantities must match",
+			":18: spec.containers[1]: want a map, got text",
+			":21: spec.containers[2].command: want a list, got text",
+		}},
+		{"a map for a list", head + "metadata: {name: a}\nspec:\n  containers: {name: main}\n", []string{":5: spec.containers: want a list, got a map"}},
+		{"too deep", head + "metadata: {name: a}\nspec: " + strings.Repeat("[", 5000) + strings.Repeat("]", 5000) + "\n", []string{":4: spec: want a map, got a list"}},
+		{"too many", head + "metadata:\n  name: a\n  labels:\n" + wrongLabels(maxMisfits+1) + "spec: {containers: [{name: a, image: host}]}\n", []string{
+			":6: metadata.labels.l1000: want text, got a number; put it in quotes",
+		}},
+		{"twice", head + "metadata: {name: a}\nspec:\n  containers:\n  - name: a\n    image: host\n    image: other\n  hostPID: true\n  hostPID: false\n", []string{
+			`:8: key "image" is there twice; the last one counts`, `:10: key "hostPID" is there twice; the last one counts`,
+		}},
+		{"a list", "- a\n", []string{":1: not a pod manifest: want fields, such as kind: Pod, got a list"}},
+		{"text", "text\n", []string{":1: not a pod manifest: want fields, such as kind: Pod, got text"}},
+		{"two documents", head + "metadata: {name: 1}\n---\n" + head, []string{": not a pod manifest: it holds more than one document"}},
+		{"an empty document", "---\n---\n" + head + "metadata: {name: 1}\n", []string{": not a pod manifest: json: cannot unmarshal number"}},
+		{"a quantity that takes too long", head + `metadata: {name: 1}
+spec:
+  containers: [{name: a, image: host, resources: {limits: {memory: "1e999999999"}}}]
+`, []string{": not a pod manifest: spec.containers[0].resources.limits[memory]: the quantity is out of range"}},
+		{"another kind", "apiVersion: v1\nkind: Pods\nmetadata: {name: 1}\n", []string{`: not a pod manifest: it is of kind "Pods"`}},
+	} {
+		dir := t.TempDir()
+		path := writeManifest(t, dir, "a.yaml", c.text)
+		code, out, problems := command(t, "--validate", dir, "--root", filepath.Join(dir, ".root"), "--node-name", "n1")
+		if code != 1 || problems != "" || !strings.Contains(out, "good pods: 0,") || c.name != "too many" && strings.Count(out, "\n") != len(c.wants)+1 {
+			t.Errorf("%s: code %d, %s\n%s", c.name, code, problems, out)
+		}
+		for _, want := range c.wants {
+			if !strings.Contains(out, path+want) {
+				t.Errorf("%s: lacks %q:\n%s", c.name, want, out)
+			}
+		}
+	}
+}
+
+// wrongLabels are lines of labels with numbers in place of texts.
+func wrongLabels(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "    l%d: %d\n", 1000+i, i)
+	}
+	return b.String()
 }
 
 // TestValidateEnds: what cannot be read is named, and nothing waits for it.

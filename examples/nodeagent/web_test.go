@@ -270,6 +270,11 @@ func TestWebOptions(t *testing.T) {
 			t.Errorf("%s: %+v, %v", text, o.web, err)
 		}
 	}
+	for _, text := range []string{"localhost:99999", "localhost:no-such-port"} {
+		if _, err := parseWith("--web", text); err == nil || !strings.Contains(err.Error(), "there is no port") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
 	for _, text := range []string{"8080", "unix:/run/a", "localhost:", "localhost"} {
 		if _, err := parseWith("--web", text); err == nil || !strings.Contains(err.Error(), "want HOST:PORT") {
 			t.Errorf("%s: %v", text, err)

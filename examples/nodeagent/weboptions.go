@@ -27,6 +27,9 @@ func (o *webOptions) complete() error {
 	if err != nil || port == "" || strings.HasPrefix(o.text, "unix:") {
 		return fmt.Errorf("--web %q: want HOST:PORT, as in 127.0.0.1:8080", o.text)
 	}
+	if err := checkPort(port); err != nil {
+		return fmt.Errorf("--web %q: %w", o.text, err)
+	}
 	if host == "" {
 		host = "127.0.0.1"
 	}

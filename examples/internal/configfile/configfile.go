@@ -12,10 +12,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 
 	"sigs.k8s.io/yaml"
 
@@ -33,6 +35,9 @@ const (
 	// Several is a list, or a map whose entries are KEY=VALUE.
 	Several
 )
+
+// maxSize bounds the size of a file, in bytes.
+const maxSize = 1 << 20
 
 // Setting is one flag as the file sees it.
 type Setting struct {
@@ -52,7 +57,7 @@ func Read(file, program string, setting func(name string) (Setting, bool)) error
 	if err := privatedir.CheckFile(path); err != nil {
 		return fmt.Errorf("--config %s: %w", file, err)
 	}
-	content, err := os.ReadFile(path)
+	content, err := load(path)
 	if err != nil {
 		return fmt.Errorf("--config: %w", err)
 	}
@@ -62,10 +67,34 @@ func Read(file, program string, setting func(name string) (Setting, bool)) error
 	return nil
 }
 
+// load reads a regular file of at most maxSize bytes. Nothing else is read: a pipe would hold up the program.
+func load(path string) ([]byte, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a file", path)
+	}
+	content, err := io.ReadAll(io.LimitReader(file, maxSize+1))
+	if err == nil && len(content) > maxSize {
+		err = fmt.Errorf("%s has more than %d bytes, which is no file of settings", path, maxSize)
+	}
+	return content, err
+}
+
 // Apply is [Read] for the content of a file.
 func Apply(content []byte, program string, setting func(name string) (Setting, bool)) error {
 	var fields map[string]json.RawMessage
 	if err := yaml.UnmarshalStrict(content, &fields); err != nil {
+		if _, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+			return errors.New("it has no fields: want lines such as NAME: VALUE, with the names of flags")
+		}
 		return err
 	}
 	var problems []error

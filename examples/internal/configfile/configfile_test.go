@@ -2,8 +2,11 @@ package configfile
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -24,7 +27,8 @@ func TestApply(t *testing.T) {
 			`the field "many": want a list or a map`, `there is no field "many2": prog --help`, `the field "bad": refused`, `"config" belongs on the command line`,
 		}},
 		{"plain: 3\nplain: 4\n", nil, []string{"already set"}},
-		{"- a\n", nil, []string{"cannot unmarshal"}},
+		{"- a\n", nil, []string{"it has no fields: want lines such as NAME: VALUE"}},
+		{"text\n", nil, []string{"it has no fields: want lines such as NAME: VALUE"}},
 	} {
 		var set []string
 		err := Apply([]byte(c.text), "prog", func(name string) (Setting, bool) {
@@ -44,6 +48,26 @@ func TestApply(t *testing.T) {
 			if err != nil && !strings.Contains(err.Error(), want) {
 				t.Errorf("%q: %v, want %q", c.text, err, want)
 			}
+		}
+	}
+}
+
+// TestReadRefusesWhatIsNoFile: a pipe, a folder and a file without end are named, and hold nothing up.
+func TestReadRefusesWhatIsNoFile(t *testing.T) {
+	dir := t.TempDir()
+	for _, open := range []string{filepath.Dir(dir), dir} { // so that no mode above counts
+		if err := os.Chmod(open, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pipe, large := filepath.Join(dir, "pipe"), filepath.Join(dir, "large")
+	if err := errors.Join(syscall.Mkfifo(pipe, 0o600), os.WriteFile(large, nil, 0o600), os.Truncate(large, 1<<40)); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{pipe: "pipe is not a file", dir: "is not a file", large: "large has more than 1048576 bytes"} {
+		err := Read(path, "prog", func(string) (Setting, bool) { return Setting{}, false })
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", path, err, want)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package execstream
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -12,8 +13,12 @@ import (
 	"github.com/podwright/podwright/runtime/cri"
 )
 
+// ErrCutOff says that the connection ended before the command did: the server has ended, or has given up a client that
+// read nothing.
+var ErrCutOff = errors.New("how the command ended is not known, as the connection did")
+
 // Run is the client's end: it carries streams until the command ends, and closes the connection. An
-// [Exit] is the command's; any other error says that the command did not run, or that its end is
+// [Exit] is the command's; any other error says that the command did not run, or with [ErrCutOff] that its end is
 // not known. Stdin may still be read from when Run returns.
 func Run(ctx context.Context, conn *websocket.Conn, s cri.Streams) error {
 	defer conn.Close()
@@ -36,7 +41,7 @@ func Run(ctx context.Context, conn *websocket.Conn, s cri.Streams) error {
 			return context.Cause(ctx)
 		}
 		if err != nil {
-			return fmt.Errorf("the connection broke, so how the command ended is not known: %w", err)
+			return fmt.Errorf("%w: %w", ErrCutOff, err)
 		}
 		if len(message) == 0 {
 			continue

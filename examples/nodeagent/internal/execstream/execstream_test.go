@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -91,6 +92,26 @@ func TestStreams(t *testing.T) {
 	})
 	if err := Run(t.Context(), conn, cri.Streams{TTY: true, Resize: sizes}); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestServerThatEnds: a command that ends because its server does has no end that counts, unless it has a code.
+func TestServerThatEnds(t *testing.T) {
+	for _, c := range []struct{ end, want error }{
+		{fmt.Errorf("exec: %w", context.Canceled), ErrCutOff},
+		{&runtime.ExitError{Code: 3}, Exit{3}},
+		{nil, nil},
+	} {
+		ctx, end := context.WithCancel(t.Context())
+		conn, served := dial(t, ctx, Wants{}, func(ctx context.Context, _ cri.Streams) error {
+			<-ctx.Done()
+			return c.end
+		})
+		end()
+		if err := Run(t.Context(), conn, cri.Streams{}); !errors.Is(err, c.want) {
+			t.Errorf("%v: %v, want %v", c.end, err, c.want)
+		}
+		<-served
 	}
 }
 

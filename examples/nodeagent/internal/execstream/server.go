@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"sync"
@@ -28,8 +29,9 @@ const unread = 4 * time.Hour
 type Wants struct{ Stdin, TTY bool }
 
 // Serve runs a command for the client and closes the connection. It returns once the command and
-// every goroutine it started have ended.
+// every goroutine it started have ended. A command that ends only because ctx does has no end that the client is told.
 func Serve(ctx context.Context, conn *websocket.Conn, wants Wants, run func(ctx context.Context, s cri.Streams) error) {
+	over := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var mu sync.Mutex
@@ -56,7 +58,10 @@ func Serve(ctx context.Context, conn *websocket.Conn, wants Wants, run func(ctx 
 	defer context.AfterFunc(ctx, func() { _ = conn.NetConn().SetWriteDeadline(time.Now().Add(lastWords)) })()
 	end := run(ctx, streams)
 	_ = input.CloseWithError(io.ErrClosedPipe) // releases a write that the command did not read
-	_, _ = channel{id: status, conn: conn, mu: &mu, within: lastWords}.Write(encodeEnd(end))
+	// If over has ended, a command that was cancelled has no end of its own.
+	if over.Err() == nil || !errors.Is(end, context.Canceled) {
+		_, _ = channel{id: status, conn: conn, mu: &mu, within: lastWords}.Write(encodeEnd(end))
+	}
 	_ = conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseNormalClosure, ""), time.Now().Add(lastWords))
 	cancel()
 	_ = conn.Close()
