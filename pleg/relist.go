@@ -36,8 +36,8 @@ type listCount struct {
 	unread int
 }
 
-// doubtful reports whether more lists have to confirm what this one lacks.
-func (c *listCount) doubtful() bool { return c.unconfirmed+c.unread > 0 }
+// needsConfirmation reports whether more lists have to confirm what this one lacks.
+func (c *listCount) needsConfirmation() bool { return c.unconfirmed+c.unread > 0 }
 
 // relistOnce does one relist (section 4): list, compare, finish what needs no reading, queue the
 // rest. The batch is done when the queued pods have been read. Only the list is I/O, and only the
@@ -71,7 +71,7 @@ func (g *Generator) relistOnce(ctx context.Context, shared bool) (*cri.Listing, 
 func (g *Generator) relisted(shared bool) {
 	if shared {
 		g.mu.Lock()
-		g.shared = !g.scan.count.doubtful()
+		g.shared = !g.scan.count.needsConfirmation()
 		g.mu.Unlock()
 		defer g.signal()
 	}
@@ -168,7 +168,7 @@ func (g *Generator) compare(l *cri.Listing, now time.Time, shared bool) *batch {
 		g.forget(r)
 	}
 	g.compact()
-	if changed > 0 || len(gone) > 0 || g.scan.count.doubtful() {
+	if changed > 0 || len(gone) > 0 || g.scan.count.needsConfirmation() {
 		g.active = now
 	}
 	b.finish()

@@ -22,9 +22,9 @@ const (
 	streamFirstBackoff = time.Second
 	streamMaxBackoff   = time.Minute
 	streamHealthyAfter = time.Minute
-	// streamProvenAfter is how long a stream without events must be up to count as a connection: a
+	// streamConnectedAfter is how long a stream without events must be up to count as a connection: a
 	// runtime whose events are turned off ends the stream at once (RT6).
-	streamProvenAfter = time.Second
+	streamConnectedAfter = time.Second
 )
 
 // streamState is what is known of the event stream, for health and metrics.
@@ -33,9 +33,9 @@ type streamState struct {
 	// since is when the request of the current stream was sent; zero if there is none.
 	since time.Time
 	// tries counts requests, connected the streams that were up long enough or brought an event;
-	// proven says that the current stream is already counted.
+	// counted says that the current stream is already counted.
 	tries, connected, errors int64
-	proven                   bool
+	counted                  bool
 	used, ignored            int64
 }
 
@@ -52,15 +52,15 @@ func (s *streamState) up(now time.Time) (again bool) {
 	if !s.since.IsZero() {
 		return false
 	}
-	s.since, s.proven = now, false
+	s.since, s.counted = now, false
 	s.tries++
 	return s.tries > 1
 }
 
 // prove counts the current stream as a connection, once.
 func (s *streamState) prove() {
-	if !s.since.IsZero() && !s.proven {
-		s.proven = true
+	if !s.since.IsZero() && !s.counted {
+		s.counted = true
 		s.connected++
 	}
 }
@@ -69,7 +69,7 @@ func (s *streamState) prove() {
 func (s *streamState) figures(now time.Time) (up bool, connected, errors, used, ignored int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if now.Sub(s.since) >= streamProvenAfter {
+	if now.Sub(s.since) >= streamConnectedAfter {
 		s.prove()
 	}
 	return !s.since.IsZero(), s.connected, s.errors, s.used, s.ignored
@@ -84,7 +84,7 @@ func (s *streamState) down(now time.Time) time.Duration {
 		return 0
 	}
 	up := now.Sub(s.since)
-	if up >= streamProvenAfter {
+	if up >= streamConnectedAfter {
 		s.prove()
 	}
 	s.since = time.Time{}

@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/internal/timing"
 )
 
@@ -20,8 +21,6 @@ const (
 	// leftBehind is how long a pod's disk usage still counts after it has stopped: its folder is
 	// removed a moment later.
 	leftBehind = 10 * time.Second
-	// defaultGrace is the grace of a pod that specifies none.
-	defaultGrace = 30 * time.Second
 )
 
 // leaver is a pod that is being stopped.
@@ -86,12 +85,10 @@ func (l *leaver) counts(b breach, now time.Time) bool {
 }
 
 func (l *leaver) grace() time.Duration {
-	for _, seconds := range []*int64{l.pod.DeletionGracePeriodSeconds, l.pod.Spec.TerminationGracePeriodSeconds} {
-		if seconds != nil {
-			return timing.Seconds(*seconds)
-		}
+	if own := l.pod.DeletionGracePeriodSeconds; own != nil {
+		return timing.Seconds(*own)
 	}
-	return defaultGrace
+	return podinfo.Grace(l.pod)
 }
 
 // freeing returns how much will soon be free, for each of these limits.

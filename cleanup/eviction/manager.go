@@ -23,7 +23,7 @@ import (
 )
 
 // Reason is the status reason of evicted pods and of pods refused under pressure.
-const Reason = "Evicted"
+const Reason = podinfo.ReasonEvicted
 
 // Timing of a manager.
 const (

@@ -120,7 +120,7 @@ var oddWords = regexp.MustCompile(`(?i)\b(nobody|anew|for\s+people|(?:him|her)se
 var oddSubject = regexp.MustCompile(`\b(Who\s+(?:has|had|is|wants|needs|reads|asks|can|uses|does|gives|takes|writes|cannot|opens|sends|makes))\s[^?.;|]*[.;]`)
 
 // opaqueNames are words in names that hide what a thing is.
-var opaqueNames = set("sight", "uncut", "door", "doubt", "twin", "twins", "wiped", "tidier", "tidiers", "settle", "settled", "unsettled")
+var opaqueNames = set("sight", "uncut", "door", "doubt", "twin", "twins", "wiped", "tidier", "tidiers", "settle", "settled", "settling", "unsettled", "doubtful", "proven")
 
 // declared calls f for each name a file declares: functions, types, values, fields,
 // parameters, methods and variables.

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
-	"k8s.io/utils/ptr"
 
 	"github.com/podwright/podwright/cleanup/eviction"
 	"github.com/podwright/podwright/internal/podinfo"
@@ -322,19 +321,15 @@ func (p *Preemption) places(others iter.Seq[*v1.Pod]) (all, staying []preemption
 // does not. A pod may have been told to take longer than its own grace, and the runtime may fail to stop one: then
 // it is treated like any other.
 func (p *Preemption) leaves(pod *v1.Pod) (until time.Time) {
-	grace := ownGrace(pod)
+	grace := podinfo.Grace(pod)
 	if d := pod.DeletionGracePeriodSeconds; !p.options.Places.Ending(pod) || d != nil && timing.Seconds(*d) > grace {
 		delete(p.leaving, pod.UID)
 		return time.Time{}
 	}
 	if _, known := p.leaving[pod.UID]; !known {
-		p.leaving[pod.UID] = p.options.Clock.Now().Add(max(roomKept, grace*3/2))
+		p.leaving[pod.UID] = p.options.Clock.Now().Add(max(roomKept, podinfo.StopWait(grace)))
 	}
 	return p.leaving[pod.UID]
-}
-
-func ownGrace(pod *v1.Pod) time.Duration {
-	return timing.Seconds(ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, v1.DefaultTerminationGracePeriodSeconds))
 }
 
 func later(a, b time.Time) time.Time {
@@ -348,7 +343,7 @@ func later(a, b time.Time) time.Time {
 func (p *Preemption) stop(victim, critical *v1.Pod) {
 	p.going[victim.UID] = true
 	w := p.wait(critical)
-	w.until = later(w.until, w.since.Add(ownGrace(victim)*3/2))
+	w.until = later(w.until, w.since.Add(podinfo.StopWait(podinfo.Grace(victim))))
 	if desired, ok := p.options.Residents.Desired.Get(victim.UID); ok {
 		victim = desired
 	}

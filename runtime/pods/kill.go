@@ -159,7 +159,7 @@ func (m *Manager) killAndCheck(ctx context.Context, k podKill, override *int64) 
 		return err
 	}
 	running, err := m.stillRunning(ctx, k.uid)
-	for _, wait := range settling {
+	for _, wait := range checkPauses {
 		if err != nil || len(running) == 0 || timing.Sleep(ctx, m.options.Clock, wait) != nil {
 			break
 		}
@@ -174,10 +174,10 @@ func (m *Manager) killAndCheck(ctx context.Context, k podKill, override *int64) 
 	return nil
 }
 
-// settling are the pauses between checks for what a kill has left running. A runtime
+// checkPauses are the pauses between checks for what a kill has left running. A runtime
 // may answer a stop a moment before it records the end: containerd 2 does so for the
 // sandbox of a pod on the node's network.
-var settling = [...]time.Duration{10 * time.Millisecond, 40 * time.Millisecond, 200 * time.Millisecond}
+var checkPauses = [...]time.Duration{10 * time.Millisecond, 40 * time.Millisecond, 200 * time.Millisecond}
 
 // stillRunning names what of the pod still runs.
 func (m *Manager) stillRunning(ctx context.Context, uid types.UID) (out []string, err error) {

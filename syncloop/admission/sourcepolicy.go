@@ -8,10 +8,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	"github.com/podwright/podwright/internal/podinfo"
-	"github.com/podwright/podwright/internal/timing"
 )
 
 // ReasonSourcePolicy is the reason of a pod that its source may not run.
@@ -169,10 +167,10 @@ func (h *SourcePolicies) Ask(r Request) (Verdict, error) {
 	patience := time.Duration(0)
 	for _, other := range leaving {
 		used.count(other)
-		patience = max(patience, timing.Seconds(ptr.Deref(other.Spec.TerminationGracePeriodSeconds, v1.DefaultTerminationGracePeriodSeconds)))
+		patience = max(patience, podinfo.StopWait(podinfo.Grace(other)))
 	}
 	if v := p.fit(source, r.Pod, used); !v.Admitted() {
-		return Verdict{}, &stoppingError{source: source, pods: len(leaving), lacks: v.Message, patience: patience * 3 / 2}
+		return Verdict{}, &stoppingError{source: source, pods: len(leaving), lacks: v.Message, patience: patience}
 	}
 	return Verdict{}, nil
 }
