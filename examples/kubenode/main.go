@@ -4,7 +4,7 @@
 //	kubenode --kubeconfig FILE [--node-name NAME] [--runtime unix:///run/containerd/containerd.sock]
 //
 // The credentials are those of system:node:NAME in the group system:nodes. SIGTERM or
-// SIGINT ends it and leaves the pods running.
+// SIGINT ends it and leaves the pods running; a second one, a second or more later, ends it at once.
 package main
 
 import (
@@ -17,15 +17,14 @@ import (
 	"maps"
 	"net"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 
 	"github.com/podwright/podwright"
+	"github.com/podwright/podwright/examples/internal/endsignal"
 	"github.com/podwright/podwright/kube"
 	"github.com/podwright/podwright/kube/node"
 	"github.com/podwright/podwright/runtime/cri"
@@ -43,9 +42,8 @@ func run(args []string, stdout, stderr io.Writer, change ...func(*options)) int 
 		return 0
 	}
 	if err == nil {
-		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+		ctx, stop := endsignal.Context() // a second signal ends a stop that hangs
 		defer stop()
-		context.AfterFunc(ctx, stop) // a second signal ends a stop that hangs
 		err = serve(ctx, o, stderr)
 	}
 	if err != nil {

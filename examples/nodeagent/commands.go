@@ -132,6 +132,7 @@ func newRun(name string, supervisor process.Supervisor) *cobra.Command {
 }
 
 const runHelp = `run runs pods until a signal or a drain ends it; the pods go on without it unless there is --drain.
+A second signal ends it at once; those within a second of the first are the same request.
 
 While it runs, its socket has /pods, /explain/NAMESPACE/NAME, /events, /logs/NAMESPACE/NAME/CONTAINER, /problems,
 /healthz, /metrics, /version and /cleanup/plan:

@@ -15,7 +15,7 @@
 // container, page or record; exec ends with the code of its command.
 //
 // SIGTERM or SIGINT ends the agent and leaves the pods running (or stops them first, with
-// --drain); a second signal ends it at once. A drain ends with code 0 once all pods are
+// --drain); a second signal, a second or more after the first, ends it at once. A drain ends with code 0 once all pods are
 // stopped; what is left of pods that an unreadable manifest may describe is kept, with a
 // warning in the log.
 package main
@@ -26,10 +26,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 
+	"github.com/podwright/podwright/examples/internal/endsignal"
 	"github.com/podwright/podwright/runtime/process"
 )
 
@@ -97,9 +96,8 @@ func serve(o options, supervisor process.Supervisor, stdout, stderr io.Writer) e
 	o.runtimeWork = max(4, 2*frugal()) // the engine's default for this many processors
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
-	defer signal.Stop(signals)
+	signals, stop := endsignal.Notify()
+	defer stop()
 
 	agent, err := newAgent(ctx, o, supervisor, stdout, stderr)
 	if err != nil {

@@ -38,7 +38,7 @@ func withMisfits(all []error, content []byte) (out []error) {
 	for _, one := range all {
 		var misfits []misfit
 		var unknown []error
-		if errors.Is(one, source.ErrMalformed) && ofDecoding.MatchString(one.Error()) {
+		if errors.Is(one, source.ErrMalformed) && isMisfit(one) {
 			misfits, unknown = misfitsOf(content)
 		}
 		if len(misfits) == 0 {
@@ -52,9 +52,14 @@ func withMisfits(all []error, content []byte) (out []error) {
 	return out
 }
 
-// ofDecoding finds the errors about a value of the wrong type. Others, such as a quantity that takes too long to read, keep
-// a manifest from being decoded at all.
-var ofDecoding = regexp.MustCompile(`json: cannot unmarshal|quantities must match|parsing time`)
+// isMisfit reports whether an error is about a value of the wrong type. Others, such as a quantity that takes too long to read,
+// keep a manifest from being decoded at all.
+func isMisfit(err error) bool {
+	_, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	return ok || ofDecoding.MatchString(err.Error())
+}
+
+var ofDecoding = regexp.MustCompile(`quantities must match|parsing time`)
 
 // misfitsOf returns the misfits in a pod's manifest and, if there are any, the unknown fields beside them.
 func misfitsOf(manifest []byte) (found []misfit, unknown []error) {
@@ -68,10 +73,7 @@ func misfitsOf(manifest []byte) (found []misfit, unknown []error) {
 	if values.Decode(&content) != nil {
 		return nil, nil
 	}
-	document, ok := content.(map[string]any)
-	if !ok && content != nil { // of several documents, the first may be empty
-		return []misfit{{text: "not a pod manifest: want fields, such as kind: Pod, got " + nameOf(content)}}, nil
-	}
+	document, _ := content.(map[string]any) // of several documents, the first may be empty
 	if document["apiVersion"] != "v1" || document["kind"] != "Pod" {
 		return nil, nil
 	}
@@ -179,17 +181,4 @@ func misfitText(err error) string {
 		text += "; put it in quotes"
 	}
 	return text
-}
-
-// nameOf says what kind of value there is.
-func nameOf(value any) string {
-	switch value.(type) {
-	case []any:
-		return "a list"
-	case string:
-		return "text"
-	case json.Number:
-		return "a number"
-	}
-	return "true or false"
 }

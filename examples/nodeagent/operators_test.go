@@ -176,7 +176,14 @@ func TestSecondSignal(t *testing.T) {
 		return nil
 	})
 	began := time.Now()
-	if code := a.terminate(); code != 1 {
+	await(t, "a second signal to count", func() error { // one within a second of the first does not
+		err := a.cmd.Process.Signal(syscall.SIGTERM)
+		if err != nil || strings.Contains(a.log(), "second signal\n") {
+			return nil
+		}
+		return errors.New("the agent waits")
+	})
+	if code := a.wait(); code != 1 {
 		t.Errorf("exit code %d, want 1", code)
 	}
 	if took := time.Since(began); took > patience.Of(5*time.Second) {
@@ -193,6 +200,31 @@ func TestSecondSignal(t *testing.T) {
 	b.awaitPhase("stubborn", v1.PodRunning)
 	if code := b.terminate(); code != 0 {
 		t.Errorf("draining: exit code %d", code)
+	}
+	left, err := os.ReadDir(filepath.Join(root, "runtime", "containers"))
+	if err != nil || len(left) != 0 {
+		t.Errorf("left in the runtime: %v, %v", left, err)
+	}
+}
+
+// TestSignalsAtOnceAreOneRequest: programs such as timeout send their signal to the agent and then to its
+// group, so it comes twice. The agent stops its pods all the same.
+func TestSignalsAtOnceAreOneRequest(t *testing.T) {
+	t.Parallel()
+	manifests, root := t.TempDir(), t.TempDir()
+	writeManifest(t, manifests, "steady.yaml", pod("steady", "host", "exec sleep 1000", "  terminationGracePeriodSeconds: 2"))
+	args := []string{"--manifests", manifests, "--root", root, "--drain"}
+	drainAtEnd(t, args...)
+	a := startAgent(t, args...)
+	a.awaitPhase("steady", v1.PodRunning)
+	// While it is stopped signals wait, so that they come at once. Two of a kind would be one.
+	for _, s := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGTERM, syscall.SIGINT, syscall.SIGCONT} {
+		if err := a.cmd.Process.Signal(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if code := a.wait(); code != 0 {
+		t.Errorf("exit code %d, want 0", code)
 	}
 	left, err := os.ReadDir(filepath.Join(root, "runtime", "containers"))
 	if err != nil || len(left) != 0 {

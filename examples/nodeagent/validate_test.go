@@ -108,10 +108,10 @@ spec:
 		{"twice", head + "metadata: {name: a}\nspec:\n  containers:\n  - name: a\n    image: host\n    image: other\n  hostPID: true\n  hostPID: false\n", []string{
 			`:8: key "image" is there twice; the last one counts`, `:10: key "hostPID" is there twice; the last one counts`,
 		}},
-		{"a list", "- a\n", []string{":1: not a pod manifest: want fields, such as kind: Pod, got a list"}},
-		{"text", "text\n", []string{":1: not a pod manifest: want fields, such as kind: Pod, got text"}},
+		{"a list", "- a\n", []string{": not a pod manifest: want fields, such as kind: Pod, got a list"}},
+		{"text", "text\n", []string{": not a pod manifest: want fields, such as kind: Pod, got text"}},
 		{"two documents", head + "metadata: {name: 1}\n---\n" + head, []string{": not a pod manifest: it holds more than one document"}},
-		{"an empty document", "---\n---\n" + head + "metadata: {name: 1}\n", []string{": not a pod manifest: json: cannot unmarshal number"}},
+		{"an empty document", "---\n---\n" + head + "metadata: {name: 1}\n", []string{": not a pod manifest: metadata.name: want text, got a number; put it in quotes"}},
 		{"a quantity that takes too long", head + `metadata: {name: 1}
 spec:
   containers: [{name: a, image: host, resources: {limits: {memory: "1e999999999"}}}]

@@ -36,6 +36,7 @@ type container struct {
 	run     *run // while it runs
 	started startedRecord
 	exit    exitRecord // once it has ended
+	unsaved bool       // exit is not on disk
 	// The stop under way, if any.
 	asked  bool        // the stop signal was sent
 	timer  clock.Timer // kills when the grace period is over

@@ -42,6 +42,14 @@
 // command's exit ends the container, and what is left of its tree is killed.
 // Each file is written to a temporary name, synced and renamed.
 //
+// # Full disk
+//
+// Stopping and removing need no room. A stopped sandbox whose record cannot be written is
+// not ready in memory, and the record follows once the disk takes it; an agent that is started
+// before that finds a ready sandbox without running containers. A container keeps room for the
+// record of its end from its start on. If that cannot be written all the same (read-only
+// disk), the next agent reports an unknown end.
+//
 // # What commands leave behind
 //
 // Commands that are run in a container are sessions of their own. When the container has

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -62,10 +63,12 @@ func (r *Runtime) start(c *container) error {
 	}
 	// From here on the container may run: an agent that finds this file and no
 	// record of a process looks for one.
-	if err := os.WriteFile(filepath.Join(c.dir, startingFile), nil, 0o600); err != nil {
-		return fmt.Errorf("start container %s: %w", c.record.ID, err)
+	var u *run
+	var started startedRecord
+	err := os.WriteFile(filepath.Join(c.dir, startingFile), bytes.Repeat([]byte(" "), exitRoom), 0o600)
+	if err == nil {
+		u, started, err = r.launch(c)
 	}
-	u, started, err := r.launch(c)
 	if err != nil {
 		r.ended(c, startFailed(err, r.clock.Now()))
 		return fmt.Errorf("start container %q (%s): %w", c.record.Name, c.record.ID, err)
@@ -140,7 +143,7 @@ func (r *Runtime) supervisorEnded(c *container, u *run) {
 		r.ended(c, exit)
 		return
 	}
-	r.log.Info("A supervisor was killed, the agent takes its place; the exit code of its container will not be known",
+	r.log.Info("A supervisor was killed, or the disk did not take its record; the agent takes its place, and the exit code of its container will not be known",
 		"container", c.record.ID, "supervisorPid", u.supervisor.Identity().PID)
 	orphan := &run{process: u.process}
 	if u.process == nil || !u.process.Alive() {
@@ -187,17 +190,21 @@ func (r *Runtime) processEnded(c *container, u *run) {
 // ended records the end of a container and publishes it.
 func (r *Runtime) ended(c *container, exit exitRecord) {
 	var known exitRecord
+	unsaved := false
 	if ok, err := readRecord(c.dir, exitFile, &known); ok && err == nil {
 		exit = known // the supervisor has recorded it
-	} else if err := writeRecord(c.dir, exitFile, exit); err != nil {
-		// A later agent will report it as unknown.
-		r.log.Error(err, "Cannot record the end of a container", "container", c.record.ID)
+	} else if err := writeExit(c.dir, exit); err != nil {
+		unsaved = true // until then, a later agent would report it as unknown
+		r.log.Error(err, "Cannot record the end of a container; it is tried again", "container", c.record.ID)
 	}
 	r.mu.Lock()
 	u, timer := c.run, c.timer
-	c.run, c.timer = nil, nil
+	c.run, c.timer, c.unsaved = nil, nil, unsaved
 	r.markExited(c, exit)
 	r.mu.Unlock()
+	if unsaved {
+		r.saveLater()
+	}
 	if timer != nil {
 		timer.Stop()
 	}

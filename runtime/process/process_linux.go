@@ -56,6 +56,7 @@ type Runtime struct {
 	folders     map[string]bool   // images asked for
 	subscribers map[*subscriber]struct{}
 	leftovers   leftovers
+	saving      bool // a goroutine writes what is unsaved
 }
 
 var (

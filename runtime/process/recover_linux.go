@@ -224,10 +224,15 @@ func (r *Runtime) findStarting(starting map[string]*container) error {
 			r.ended(c, unknownExit("the agent was killed while it started the container", r.clock.Now()))
 			continue
 		}
-		if err := writeRecord(c.dir, startedFile, startedRecord{Process: identity, StartedAt: c.record.CreatedAt}); err != nil {
+		c.started = startedRecord{Process: identity, StartedAt: c.record.CreatedAt}
+		switch err := writeRecord(c.dir, startedFile, c.started); {
+		case durable.DiskFault(err): // an agent starts on a full disk
+			r.log.Error(err, "Cannot record which process a container is; the next agent will look for it again", "container", id)
+		case err != nil:
 			return err
 		}
-		r.restore(c)
+		c.state = runtimeapi.ContainerState_CONTAINER_RUNNING
+		r.restoreProcess(c, c.started)
 	}
 	return nil
 }

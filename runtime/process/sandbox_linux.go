@@ -23,7 +23,8 @@ type sandbox struct {
 	stopped chan struct{} // closed once it is permanently not ready
 
 	// Guarded by Runtime.mu. Only record.NotReady changes.
-	record sandboxRecord
+	record  sandboxRecord
+	unsaved bool // the record on disk is an older one
 }
 
 func (s *sandbox) key() string {
@@ -119,7 +120,8 @@ func (r *Runtime) reserve(key, id string) error {
 }
 
 // StopPodSandbox marks the sandbox as not ready and kills its containers.
-// Stopping a stopped or unknown sandbox succeeds.
+// Stopping a stopped or unknown sandbox succeeds. It needs no room on the disk: a record
+// that cannot be written now is written later.
 func (r *Runtime) StopPodSandbox(ctx context.Context, podSandboxID string) error {
 	return r.withSandbox(ctx, podSandboxID, func(s *sandbox) error { return r.stopSandbox(ctx, s) })
 }
@@ -151,24 +153,23 @@ func (r *Runtime) sandbox(id string) *sandbox {
 // stopSandbox does what StopPodSandbox promises; the caller holds the slot.
 func (r *Runtime) stopSandbox(ctx context.Context, s *sandbox) error {
 	r.mu.Lock()
-	was := s.record.NotReady
+	was, id := s.record.NotReady, s.record.ID
 	s.record.NotReady = true // from here on no container is created or started
-	record := s.record
+	s.unsaved = s.unsaved || !was
 	r.mu.Unlock()
 	if !was {
-		if err := writeRecord(r.path(sandboxesDir), record.ID+".json", record); err != nil {
-			r.mu.Lock()
-			s.record.NotReady = false
-			r.mu.Unlock()
-			return fmt.Errorf("stop sandbox %s: %w", record.ID, err)
-		}
 		close(s.stopped)
-		r.publish(record.ID, record.ID, runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT)
+		r.publish(id, id, runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT)
 	}
-	containers := r.containersOf(record.ID)
+	containers := r.containersOf(id)
 	var errs []error
 	for _, c := range containers {
 		errs = append(errs, r.beginStop(ctx, c, 0))
+	}
+	// A pod that fills the disk has to be stopped before the disk takes a record.
+	if err := r.saveSandbox(s); err != nil {
+		r.log.Error(err, "Cannot record that a sandbox is stopped; it is tried again", "sandbox", id)
+		r.saveLater()
 	}
 	for _, c := range containers {
 		errs = append(errs, r.awaitStop(ctx, c))

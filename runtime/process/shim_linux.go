@@ -66,7 +66,7 @@ func (s *shim) run() {
 
 	process, err := s.start()
 	if err != nil {
-		err = errors.Join(err, writeRecord(s.dir, exitFile, startFailed(err, s.clock.Now())))
+		err = errors.Join(err, writeExit(s.dir, startFailed(err, s.clock.Now())))
 		_ = json.NewEncoder(ready).Encode(handshake{Error: err.Error()})
 		return
 	}
@@ -93,7 +93,7 @@ func (s *shim) run() {
 	exit := exitOf(status, s.clock.Now())
 	s.killRest(process)
 	s.output.close(true)
-	_ = writeRecord(s.dir, exitFile, exit) // without it the agent reports an unknown exit
+	_ = writeExit(s.dir, exit) // without it the agent reports an unknown exit
 }
 
 // start starts the container and records which process it is.

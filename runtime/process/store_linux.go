@@ -24,7 +24,7 @@ const (
 	logsDir       = "logs"
 
 	containerFile = "container.json" // what to run; a folder without it holds no container
-	startingFile  = "starting"       // exists from just before the first fork on
+	startingFile  = "starting"       // exists from just before the first fork on; has room for exitFile
 	startedFile   = "started.json"
 	exitFile      = "exit.json"
 	controlFile   = "control" // the supervisor's socket
@@ -134,6 +134,44 @@ func writeRecord(dir, name string, value any) error {
 		return fmt.Errorf("record %s: %w", name, err)
 	}
 	return nil
+}
+
+// exitRoom is more than the size of the record of a container that ran.
+const exitRoom = 512
+
+// writeExit writes the record of a container's end. On a full disk the file that was written
+// before the start becomes the record, which takes no room: otherwise how the container ended,
+// perhaps because the disk is full, would never be known.
+func writeExit(dir string, exit exitRecord) error {
+	err := writeRecord(dir, exitFile, exit)
+	if !durable.NoSpace(err) {
+		return err
+	}
+	data, bad := json.Marshal(exit)
+	if bad != nil {
+		return errors.Join(err, bad)
+	}
+	if again := in(dir, func(root *os.Root) error { return useRoom(root, data) }); again != nil {
+		return errors.Join(err, again)
+	}
+	return nil
+}
+
+// useRoom makes the file that keeps room for an exit record that record. What is left of its
+// spaces belongs to no value of the JSON.
+func useRoom(root *os.Root, data []byte) error {
+	f, err := root.OpenFile(startingFile, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return root.Rename(startingFile, exitFile)
 }
 
 // readRecord reads a record. ok is false if there is none.

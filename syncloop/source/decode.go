@@ -90,6 +90,9 @@ func parseOnly(data []byte) (document, error) {
 // decodeDocument is decode for a parsed document.
 func (d *decoder) decodeDocument(document document, origin string) (*v1.Pod, error) {
 	text, err := toJSON(document.content)
+	if err == nil {
+		err = checkTop(document.content)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
@@ -108,7 +111,7 @@ func (d *decoder) decodeDocument(document document, origin string) (*v1.Pod, err
 		return nil, fmt.Errorf("%w: it is of kind %q, version %q, not of kind \"Pod\", version \"v1\"",
 			ErrMalformed, kind.Kind, kind.GroupVersion())
 	case err != nil:
-		return nil, both(fmt.Errorf("%w: %s%w", ErrMalformed, badQuantity(document.content), err), warning)
+		return nil, both(fmt.Errorf("%w: %s%w", ErrMalformed, badQuantity(document.content), inWords(err)), warning)
 	case !isPod:
 		return nil, fmt.Errorf("%w: it decodes to %T", ErrMalformed, object)
 	}

@@ -1,0 +1,215 @@
+//go:build linux
+
+package process
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/podwright/podwright/internal/patience"
+)
+
+// smallDisk returns the folder of a runtime on a file system of 1 MiB.
+func smallDisk(t *testing.T) (root string) {
+	t.Helper()
+	disk := t.TempDir()
+	switch err := unix.Mount("tmpfs", disk, "tmpfs", 0, "size=1m"); {
+	case errors.Is(err, unix.EPERM):
+		t.Skip("mounting a file system takes privileges")
+	case err != nil:
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(disk, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	return filepath.Join(disk, "root")
+}
+
+// fill fills the disk that a runtime is on. The returned function makes room again.
+func fill(t *testing.T, root string) (free func()) {
+	t.Helper()
+	path := filepath.Join(filepath.Dir(root), "filler")
+	f, err := os.Create(path)
+	must(t, err)
+	defer f.Close()
+	for block := bytes.Repeat([]byte("x"), 4096); err == nil; {
+		_, err = f.Write(block)
+	}
+	if !errors.Is(err, unix.ENOSPC) {
+		t.Fatal(err)
+	}
+	return func() { must(t, os.Remove(path)) }
+}
+
+// recorded is the record of a sandbox on disk.
+func recorded(t *testing.T, r *Runtime, id string) (s sandboxRecord, exists bool) {
+	t.Helper()
+	exists, err := readRecord(r.path(sandboxesDir), id+".json", &s)
+	must(t, err)
+	return s, exists
+}
+
+// A pod that fills the disk can be stopped and removed, which makes room. How its containers ended
+// is known, and stays known after a crash of the agent.
+func TestFullDiskKeepsNoPod(t *testing.T) {
+	eachMode(t, func(t *testing.T, supervisor Supervisor) {
+		root := smallDisk(t)
+		r := openRuntime(t, root, supervisor)
+		polite := runContainer(t, r, shell("trap 'exit 7' TERM; echo up; while :; do sleep 1000 & wait $!; done"))
+		waitLine(t, r, polite, "up")
+		sandbox := info(t, r, polite).SandboxID
+		stubborn, err := r.CreateContainer(t.Context(), sandbox, shell("sleep 1000", func(c *runtimeapi.ContainerConfig) {
+			c.Metadata.Name, c.LogPath = "stubborn", "stubborn.log"
+		}), nil)
+		must(t, err)
+		must(t, r.StartContainer(t.Context(), stubborn))
+		p := r.containers[stubborn].run.process.Identity()
+		fill(t, root)
+
+		must(t, r.StopContainer(t.Context(), polite, 3600))
+		must(t, r.StopPodSandbox(t.Context(), sandbox))
+		if !gone(p) {
+			t.Error("a container of a stopped sandbox runs")
+		}
+		response, err := r.PodSandboxStatus(t.Context(), sandbox, false)
+		must(t, err)
+		if got := response.GetStatus().GetState(); got != runtimeapi.PodSandboxState_SANDBOX_NOTREADY {
+			t.Errorf("sandbox state %v", got)
+		}
+		if _, err := r.CreateContainer(t.Context(), sandbox, shell("true"), nil); err == nil {
+			t.Error("a container was created in a stopped sandbox")
+		}
+		want := map[string]int32{polite: 7, stubborn: 137}
+		for again := range 2 {
+			for id, code := range want {
+				if s := status(t, r, id); s.GetState() != runtimeapi.ContainerState_CONTAINER_EXITED || s.GetExitCode() != code {
+					t.Errorf("agent %d: %v, exit code %d (%s: %s), want %d", again, s.GetState(), s.GetExitCode(), s.GetReason(), s.GetMessage(), code)
+				}
+			}
+			must(t, r.Close(t.Context()))
+			r = openRuntime(t, root, supervisor)
+		}
+		must(t, r.StopPodSandbox(t.Context(), sandbox))
+		must(t, r.RemoveContainer(t.Context(), polite))
+		must(t, r.RemovePodSandbox(t.Context(), sandbox))
+		if _, exists := recorded(t, r, sandbox); exists {
+			t.Error("the record of a removed sandbox stays")
+		}
+		for _, dir := range []string{sandboxesDir, containersDir} {
+			if left, err := os.ReadDir(r.path(dir)); err != nil || len(left) > 0 {
+				t.Errorf("left in %s: %v, %v", dir, left, err)
+			}
+		}
+	})
+}
+
+// A container that ends by itself, while the disk is full and no agent runs, is no failure for that.
+func TestFullDiskKeepsExitCode(t *testing.T) {
+	root, dir := smallDisk(t), t.TempDir()
+	supervisor := modes()[0].supervisor
+	r := openRuntime(t, root, supervisor)
+	id := runContainer(t, r, shell(waitForFile(dir+"/exit", "exit 0")))
+	must(t, r.Close(t.Context()))
+	fill(t, root)
+	touch(t, dir+"/exit")
+	waitExitRecord(t, r, id)
+	r = openRuntime(t, root, supervisor)
+	if s := status(t, r, id); s.GetExitCode() != 0 || s.GetReason() != reasonCompleted {
+		t.Errorf("exit code %d (%s: %s), want 0", s.GetExitCode(), s.GetReason(), s.GetMessage())
+	}
+}
+
+// What a full disk did not take is written once there is room: for all, and not for what was
+// removed meanwhile.
+func TestUnsavedIsSavedWithRoom(t *testing.T) {
+	root := smallDisk(t)
+	clock := clocktesting.NewFakeClock(time.Unix(1e9, 0))
+	r, err := New(Options{Root: root, Clock: clock})
+	must(t, err)
+	defer func() { must(t, r.Close(context.Background())) }()
+	var sandboxes, containers []string
+	for i := range 20 {
+		config := sandboxConfig(t)
+		config.Metadata.Uid = fmt.Sprint(i)
+		s, err := r.RunPodSandbox(t.Context(), config, "")
+		must(t, err)
+		c, err := r.CreateContainer(t.Context(), s, shell("true"), nil)
+		must(t, err)
+		sandboxes, containers = append(sandboxes, s), append(containers, c)
+	}
+	free := fill(t, root)
+	for i, s := range sandboxes {
+		if err := r.StartContainer(t.Context(), containers[i]); !errors.Is(err, unix.ENOSPC) {
+			t.Fatalf("start on a full disk: %v", err)
+		}
+		must(t, r.StopPodSandbox(t.Context(), s))
+	}
+	clock.Step(saveAgain)
+	if s, _ := recorded(t, r, sandboxes[1]); s.NotReady {
+		t.Fatal("recorded on a full disk: the test proves nothing")
+	}
+	must(t, r.RemovePodSandbox(t.Context(), sandboxes[0])) // which makes some room
+	free()
+	patience.Until(t, "all is saved", func() bool {
+		clock.Step(saveAgain)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return !r.saving
+	})
+	for i := range sandboxes {
+		s, exists := recorded(t, r, sandboxes[i])
+		if exists != (i > 0) || s.NotReady != (i > 0) {
+			t.Errorf("sandbox %d: exists %v, not ready %v", i, exists, s.NotReady)
+		}
+		var exit exitRecord
+		if exists, err := readRecord(r.path(containersDir, containers[i]), exitFile, &exit); err != nil || exists != (i > 0) || exists && exit.Code != codeStartError {
+			t.Errorf("container %d: exists %v, %+v, %v", i, exists, exit, err)
+		}
+	}
+}
+
+// Close tries once more.
+func TestCloseSaves(t *testing.T) {
+	root := smallDisk(t)
+	r := openRuntime(t, root, Supervisor{})
+	sandbox := runSandbox(t, r)
+	free := fill(t, root)
+	must(t, r.StopPodSandbox(t.Context(), sandbox))
+	free()
+	must(t, r.Close(t.Context()))
+	if s, _ := recorded(t, r, sandbox); !s.NotReady {
+		t.Error("the next agent takes a stopped sandbox for a ready one")
+	}
+}
+
+// An agent starts on a full disk and finds a container whose start its predecessor could not record.
+func TestFullDiskAtStart(t *testing.T) {
+	root := smallDisk(t)
+	r := openRuntime(t, root, Supervisor{})
+	id := runContainer(t, r, shell("sleep 1000"))
+	pid := info(t, r, id).PID
+	must(t, r.Close(t.Context()))
+	must(t, os.Remove(r.path(containersDir, id, startedFile)))
+	fill(t, root)
+	for range 2 {
+		r = openRuntime(t, root, Supervisor{})
+		if got := info(t, r, id).PID; got != pid {
+			t.Errorf("found pid %d, want %d", got, pid)
+		}
+		must(t, r.Close(t.Context()))
+	}
+	r = openRuntime(t, root, Supervisor{})
+	must(t, r.StopContainer(t.Context(), id, 0))
+}
