@@ -75,6 +75,7 @@ func (a *agent) streamIn(
 		out.hurry()
 	})()
 	if err := send(ctx, out); err != nil {
+		_ = out.extend() // the last piece, or the request, may be long ago; a client that has gone misses nothing
 		if !out.begun {
 			a.failure(w, err)
 			return

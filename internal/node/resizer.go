@@ -45,7 +45,7 @@ type ResizerOptions struct {
 	Levels      CgroupLevels // nil if there are none
 	// Active returns the pods that have resources of this node.
 	Active func() []*v1.Pod
-	// Known returns a pod as it was last desired, or nil.
+	// Known returns a pod on record with the resources that it was admitted with, or nil.
 	Known func(uid types.UID) *v1.Pod
 	// Orphaned reports whether no source wants the UID and no worker knows it.
 	Orphaned func(uid types.UID) bool

@@ -146,6 +146,7 @@ func (j *Journal) Desired(pod *v1.Pod) (first bool) {
 		return false
 	}
 	j.keeper.Ensure(pod.UID, func(r *checkpoint.Record) checkpoint.Class {
+		keepAdmitted(r, pod)
 		class := checkpoint.Unchanged
 		if wanted := stored(pod); r.Unwanted || r.Pod == nil || !reflect.DeepEqual(r.Pod, wanted) {
 			class = checkpoint.Lazy

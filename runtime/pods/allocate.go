@@ -126,12 +126,11 @@ type pendingEvent struct {
 // decide goes through the queue. self, if not empty, is the pod whose sync this is. It is not woken. If it is
 // not admitted, the others are not looked at, because nothing has changed for them.
 func (a *Allocations) decide(self types.UID, timed bool) {
-	active, allocatable := a.options.Active(), a.options.Allocatable()
+	active, allocatable := a.lockWithActive()
 	node := resize.Node{
 		Allocatable: allocatable, StaticCPU: a.options.StaticCPU, StaticMemory: a.options.StaticMemory,
 		Swap: a.options.Swap, NoUpdate: a.options.NoUpdate,
 	}
-	a.mu.Lock()
 	now := a.options.Clock.Now()
 	t := a.totals(active)
 	queue, alone := a.refusedAlone(self, t, node)
@@ -169,6 +168,21 @@ func (a *Allocations) decide(self types.UID, timed bool) {
 	for _, uid := range wake {
 		if uid != self {
 			a.options.Wake(uid)
+		}
+	}
+}
+
+// lockWithActive returns the active pods and what there is to give, with the lock held. The pods include every one that was
+// admitted beside what is to be decided.
+func (a *Allocations) lockWithActive() (active []*v1.Pod, allocatable v1.ResourceList) {
+	a.mu.Lock()
+	for {
+		counted := a.counted
+		a.mu.Unlock()
+		active, allocatable = a.options.Active(), a.options.Allocatable()
+		a.mu.Lock()
+		if a.counted == counted {
+			return active, allocatable
 		}
 	}
 }

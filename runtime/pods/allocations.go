@@ -66,6 +66,9 @@ type Allocations struct {
 	left map[types.UID]bool
 	// retry is when deferred resizes are due again, zero if there are none.
 	retry time.Time
+	// counted is how often Granted answered for a pod whose resize is not decided: a decision that is under way
+	// has to count the pod that is admitted with this answer.
+	counted uint64
 }
 
 // allocation is what is known of one pod.
@@ -220,11 +223,15 @@ func (a *Allocations) note(pod *v1.Pod) *allocation {
 }
 
 // Granted returns the pod with the resources that no other pod may have: those that it was allocated, and
-// those that it was granted and will be allocated by its next sync.
+// those that it was granted and will be allocated by its next sync. Ask once the pod that is to be admitted
+// beside it is active: what is granted later leaves that pod its room.
 func (a *Allocations) Granted(pod *v1.Pod) *v1.Pod {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	p := a.pods[pod.UID]
+	if p != nil && p.pod != nil {
+		a.counted++
+	}
 	switch {
 	case p == nil:
 		return pod

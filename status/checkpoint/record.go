@@ -77,6 +77,9 @@ type Admission struct {
 	Refused bool   `json:"refused,omitempty"`
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
+	// Resources are those that the pod was admitted with, in a spec that has nothing else: of its containers by name,
+	// and of the pod itself. Nil: those of the record's pod.
+	Resources *v1.PodSpec `json:"resources,omitempty"`
 }
 
 // Cause says why a pod has to stop.
