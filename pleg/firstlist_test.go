@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/runtime"
 )
@@ -101,21 +102,40 @@ func TestFirstListWithoutThePod(t *testing.T) {
 	}
 }
 
-// R15: a recalled container that has a new sandbox beside its old one belongs to the one that is not younger.
+// R15: a recalled container that has a new sandbox beside its old one belongs to the one that is not younger. If that is none
+// of those that the list has, or if it has ended and the container runs, the list lacks the container's sandbox.
 func TestRecalledContainerFindsItsSandbox(t *testing.T) {
-	for made, want := range map[int64]string{1: "p/s0", 2: "p/s1", 9: "p/s2", 0: "p/s0"} {
-		inVirtualTime(t, fmt.Sprint("made at ", made), func(t *testing.T) {
+	for name, c := range map[string]struct {
+		made  int64
+		state runtimeapi.ContainerState
+		want  string
+	}{
+		"first":               {1, sExited, "p/s0"},
+		"second":              {2, sExited, "p/s1"},
+		"newest, dead":        {9, sExited, "p/s2"},
+		"newest, runs":        {9, sRunning, "p/s2"},
+		"older than all":      {0, sExited, ""},
+		"older, runs":         {0, sRunning, ""},
+		"runs where none can": {2, sRunning, ""},
+	} {
+		inVirtualTime(t, name, func(t *testing.T) {
 			b := newBench(t, Options{})
 			b.sandbox("p", 0, sNotReady, "")
 			b.sandbox("p", 1, sNotReady, "")
 			b.sandbox("p", 2, sReady, "10.0.0.1")
-			b.container("p", "c", sRunning)
-			b.containers["p/c"].CreatedAt = made
+			b.container("p", "c", c.state)
+			b.containers["p/c"].CreatedAt = c.made
 			b.Recall("p", "p/c")
 			b.hiding(func(id string) bool { return id == "p/c" })
 			b.relist()
-			if s, err := b.Get("p"); err != nil || s.Container("c") == nil || s.Container("c").SandboxID != want {
+			s, err := b.Get("p")
+			if c.want == "" && err == nil || c.want != "" && (err != nil || s.Container("c") == nil || s.Container("c").SandboxID != c.want) {
 				t.Errorf("%+v, %v", s, err)
+			}
+			b.hiding(func(string) bool { return false })
+			b.relist()
+			if s, err := b.Get("p"); err != nil || s.Container("c") == nil {
+				t.Errorf("listed: %+v, %v", s, err)
 			}
 		})
 	}

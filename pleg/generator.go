@@ -177,7 +177,7 @@ func (g *Generator) Recall(uid types.UID, containers ...string) {
 	defer g.unlock()
 	r := g.ensure(uid)
 	for _, id := range containers {
-		r.recall(id, false)
+		r.recall(id)
 	}
 	if g.everListed && r.recalls() {
 		r.open, r.why = true, "recalled"

@@ -24,8 +24,9 @@ import (
 // again when due, although the list does not change.
 type hiddenObject struct {
 	id string
-	// recalled: no status has had the object yet; sandbox says what it is.
+	// recalled: no status has had the object yet; sandbox says what it is. waits counts the relists that have lacked it.
 	recalled, sandbox bool
+	waits             int
 	// unread: the latest reading has failed; lists counts the relists that have lacked the object since the first
 	// failure in a row.
 	unread bool
@@ -46,20 +47,21 @@ const (
 	hiddenLinger = 100 * time.Millisecond
 )
 
-// recall adds an object that no status has had yet.
-func (r *record) recall(id string, sandbox bool) {
-	known := slices.ContainsFunc(r.objects, func(o object) bool { return o.id == id && o.sandbox == sandbox }) ||
+// recall adds a container that no status has had yet.
+func (r *record) recall(id string) {
+	known := slices.ContainsFunc(r.objects, func(o object) bool { return o.id == id && !o.sandbox }) ||
 		slices.ContainsFunc(r.hidden, func(h hiddenObject) bool { return h.id == id })
 	if !known {
-		r.hidden = append(r.hidden, hiddenObject{id: id, recalled: true, sandbox: sandbox, unread: true})
+		r.hidden = append(r.hidden, hiddenObject{id: id, recalled: true})
 	}
 }
 
-// recallSandboxes recalls the sandboxes that listed containers name and the list lacks.
-func (r *record) recallSandboxes(pod *runtime.Pod) {
+// recallSandboxes recalls the sandboxes that containers name and the list lacks.
+func (j *job) recallSandboxes(pod *runtime.Pod) {
 	for _, c := range pod.Containers {
-		if c.SandboxID != "" && !has(pod, c.SandboxID) {
-			r.recall(c.SandboxID, true)
+		known := has(pod, c.SandboxID) || slices.ContainsFunc(j.hidden, func(h hiddenObject) bool { return h.id == c.SandboxID })
+		if c.SandboxID != "" && !known {
+			j.hidden = append(j.hidden, hiddenObject{id: c.SandboxID, recalled: true, sandbox: true})
 		}
 	}
 }
@@ -91,20 +93,24 @@ func (r *record) hiddenDue(now time.Time) bool {
 // Lists of ListRunning may directly follow each other, so they do not count.
 func (r *record) countHidden(shared bool) (unread bool) {
 	for i := range r.hidden {
-		if !r.hidden[i].unread {
+		h := &r.hidden[i]
+		unread = unread || h.unread || h.recalled
+		if shared {
 			continue
 		}
-		unread = true
-		if !shared {
-			r.hidden[i].lists++
+		if h.unread {
+			h.lists++
+		}
+		if h.recalled {
+			h.waits++
 		}
 	}
 	return unread
 }
 
-// hiddenUnread reports whether a hidden object could not be read.
+// hiddenUnread reports whether a hidden object could not be read, or was not yet.
 func (r *record) hiddenUnread() bool {
-	return slices.ContainsFunc(r.hidden, func(h hiddenObject) bool { return h.unread })
+	return slices.ContainsFunc(r.hidden, func(h hiddenObject) bool { return h.unread || h.recalled })
 }
 
 // listedAgain ends the count of the hidden objects that a list shows. They are hidden until a reading without them.
@@ -112,7 +118,7 @@ func (r *record) listedAgain(pod *runtime.Pod) {
 	for i := range r.hidden {
 		if has(pod, r.hidden[i].id) {
 			h := &r.hidden[i]
-			*h = hiddenObject{id: h.id, recalled: h.recalled, sandbox: h.sandbox, unread: h.recalled}
+			*h = hiddenObject{id: h.id, recalled: h.recalled, sandbox: h.sandbox}
 		}
 	}
 }
@@ -135,7 +141,7 @@ func (r *record) hide(j *job, readings []hiddenReading, now time.Time) (hidden [
 		if i := slices.IndexFunc(r.hidden, func(known hiddenObject) bool { return known.id == reading.id }); i >= 0 {
 			h = r.hidden[i]
 		}
-		h.recalled = false
+		h.recalled, h.waits = false, 0
 		if reading.unread {
 			if !h.unread {
 				h.lists = j.firstCount()
@@ -150,16 +156,22 @@ func (r *record) hide(j *job, readings []hiddenReading, now time.Time) (hidden [
 	return hidden
 }
 
-// noteUnread begins the count of the objects that a failed reading could not read.
+// noteUnread begins the count of the objects that a failed reading could not read, and ends that of those that it could.
 func (r *record) noteUnread(j *job, readings []hiddenReading) {
 	for _, reading := range readings {
-		if !reading.unread {
-			continue
-		}
 		i := slices.IndexFunc(r.hidden, func(known hiddenObject) bool { return known.id == reading.id })
 		switch {
+		case !reading.unread:
+			if i >= 0 {
+				r.hidden[i].unread, r.hidden[i].lists = false, 0
+			}
 		case i < 0:
-			r.hidden = append(r.hidden, hiddenObject{id: reading.id, unread: true, lists: j.firstCount()})
+			h := hiddenObject{id: reading.id}
+			if i := slices.IndexFunc(j.hidden, func(known hiddenObject) bool { return known.id == reading.id }); i >= 0 {
+				h = j.hidden[i] // a sandbox that the job has recalled
+			}
+			h.unread, h.lists = true, j.firstCount()
+			r.hidden = append(r.hidden, h)
 		case !r.hidden[i].unread:
 			r.hidden[i].unread, r.hidden[i].lists = true, j.firstCount()
 		}
@@ -180,6 +192,14 @@ func (j *job) lacked(id string) int {
 		return j.hidden[i].lists
 	}
 	return j.firstCount()
+}
+
+// waits is how many relists have lacked a recalled object, up to that of the job.
+func (j *job) waits(id string) int {
+	if i := slices.IndexFunc(j.hidden, func(h hiddenObject) bool { return h.id == id }); i >= 0 {
+		return j.hidden[i].waits
+	}
+	return 0
 }
 
 // recalls reports whether the object was recalled.
@@ -295,21 +315,22 @@ func (g *Generator) disown(status *runtime.PodStatus, pod *runtime.Pod, a *answe
 	}
 }
 
-// house finds the sandboxes of recalled containers: each was made in the newest sandbox that is not younger. Without any
-// sandbox, the list lacks that too, and shown like this, the pod would be replaced. So it is not shown before a list has the
+// house finds the sandboxes of recalled containers: each was made in the newest sandbox that is not younger, and one that
+// runs is not in a sandbox that has ended. If none is left, the list lacks it, and shown without it the pod would be
+// replaced, or what was done in an older sandbox would count for this one. So it is not shown before a list has the
 // sandbox. If a container is dead, that ends once enough relists have lacked it.
 func (g *Generator) house(j *job, status *runtime.PodStatus) error {
 	for _, c := range status.Containers {
 		if c.SandboxID != "" || !j.recalls(c.ID.ID) {
 			continue
 		}
-		for _, s := range slices.Backward(status.Sandboxes) {
-			if c.SandboxID == "" || !s.CreatedAt.After(c.CreatedAt) {
-				c.SandboxID = s.ID
-			}
+		i := slices.IndexFunc(status.Sandboxes, func(s *runtime.SandboxStatus) bool { return !s.CreatedAt.After(c.CreatedAt) })
+		if i >= 0 && (c.State != runtime.Running || status.Sandboxes[i].State == runtime.Running) {
+			c.SandboxID = status.Sandboxes[i].ID
+			continue
 		}
 		mayRun := c.State == runtime.Running || c.State == runtime.Unknown
-		if c.SandboxID == "" && (mayRun || j.lacked(c.ID.ID) <= g.options.ConfirmVanished) {
+		if mayRun || j.waits(c.ID.ID) <= g.options.ConfirmVanished {
 			return fmt.Errorf("the runtime has container %s (%s), and its list lacks the sandbox", c.Name, c.ID.ID)
 		}
 	}

@@ -260,6 +260,9 @@ func (g *Generator) readOnce(ctx context.Context, j *job, listed *runtime.Pod) (
 		}
 	}
 	pod := j.withMade(listed)
+	if !j.known {
+		j.recallSandboxes(pod)
+	}
 	objects, unlisted := listedObjects(pod), j.unlisted(pod)
 	if len(objects)+len(unlisted) == 0 {
 		result.missing = j.missing(nil)

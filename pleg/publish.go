@@ -110,7 +110,7 @@ func (g *Generator) absent(j *job, result reading) {
 	_, failed := g.cache.get(r.uid)
 	switch {
 	case !forced && j.vanished:
-		if (r.listed == nil || isEmpty(r.listed)) && r.holds == 0 { // otherwise another look decides
+		if (r.listed == nil || isEmpty(r.listed)) && r.holds == 0 && len(r.recalledSince(j)) == 0 { // otherwise another look decides
 			r.listed = nil
 			g.cache.relisted(0, []types.UID{r.uid}, nil, nil)
 			g.forget(r)
@@ -236,7 +236,7 @@ func (g *Generator) close(r *record, stamp runtime.Stamp) {
 // followUp handles what came in while the pod was being read: a later list, which may need no
 // reading any more, a request, a reader.
 func (g *Generator) followUp(r *record) {
-	if r.listed != nil && r.known && !r.reinspect && r.reports == nil && slices.Equal(listedObjects(r.listed), r.objects) {
+	if r.listed != nil && r.upToDate(g.options.Clock.Now()) && g.printer.all(listedObjects(r.listed)) == r.fingerprint {
 		stamp := r.listed.Stamp
 		g.cache.setObserved(r.uid, stamp)
 		r.stamp = max(r.stamp, stamp)

@@ -135,7 +135,7 @@ func (g *Generator) compare(l *cri.Listing, now time.Time, shared bool) *batch {
 		switch {
 		case r.stamp > l.Stamp:
 			// A later look was newer.
-		case !listed && (r.unlisted() || r.recalls() || r.covert() && !(r.mayRun() && r.upToDate(now))):
+		case !listed && (r.unlisted() || r.recalls() || r.covert() && !r.upToDate(now)):
 			lacking = append(lacking, r)
 			changed++
 		case !listed && !r.covert():
@@ -308,9 +308,6 @@ func (g *Generator) divide(l *cri.Listing, lacking []*record, now time.Time, b *
 		r := g.pods[pod.UID]
 		r.name, r.namespace = pod.Name, pod.Namespace
 		r.listedAgain(pod)
-		if !r.known {
-			r.recallSandboxes(pod)
-		}
 		if r.known && !r.recalls() && !r.reinspect && !r.busy && r.reports == nil && !r.unlisted() && slices.Equal(listedObjects(pod), r.objects) {
 			// The pod was listed in another way, or its status was ahead of the list.
 			r.fingerprint, r.hidden = r.scanned, nil

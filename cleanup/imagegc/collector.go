@@ -252,7 +252,7 @@ func (c *Collector) input(ctx context.Context, pressure bool) (input, error) {
 	}
 	if c.options.Disk != nil {
 		call := foreign.Call{Kind: problem.Function, Name: "ImageGC.Disk"}
-		disk, diskErr := foreign.Ask(ctx, c.calls, call, foreign.Limits{Wait: problem.FunctionLimit}, c.options.Disk)
+		disk, diskErr := foreign.Ask(ctx, c.calls, call, foreign.Limits{Wait: problem.FunctionLimit, Join: true}, c.options.Disk)
 		switch {
 		case diskErr != nil:
 			err = fmt.Errorf("usage of the image file system: %w", diskErr)

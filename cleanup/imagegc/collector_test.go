@@ -546,3 +546,80 @@ func TestDiskThatNeverAnswers(t *testing.T) {
 		}
 	})
 }
+
+// IG5, DR1: a dry run while a run reads the usage of a slow disk, and a run while a dry run does, know the usage.
+func TestPlanBesideARun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(crowd(3)...)
+		n.free = 10
+		c := n.collector(t, Policy{MinAge: -1})
+		disk := c.options.Disk
+		c.options.Disk = func(ctx context.Context) (Disk, error) {
+			<-time.After(time.Second)
+			return disk(ctx)
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if _, err := c.Plan(t.Context()); err != nil {
+				t.Errorf("dry run: %v", err)
+			}
+		})
+		wg.Go(func() {
+			<-time.After(time.Second / 2)
+			if _, err := c.Plan(t.Context()); err != nil {
+				t.Errorf("another dry run: %v", err)
+			}
+		})
+		<-time.After(time.Second / 2)
+		if r, err := c.Reclaim(t.Context()); err != nil || len(r.Removed) != 3 {
+			t.Errorf("run: removed %v, %v", r.Removed, err)
+		}
+		wg.Wait()
+		n.free = 50
+		for range 3 { // a dry run now and then makes no run fail
+			wg.Go(func() { _, _ = c.Plan(t.Context()) })
+			<-time.After(time.Second / 2)
+			if _, err := c.Collect(t.Context()); err != nil {
+				t.Errorf("run: %v", err)
+			}
+			wg.Wait()
+		}
+		if len(n.events) > 0 {
+			t.Errorf("events %v", n.events)
+		}
+	})
+}
+
+// deafStore is a store that does not hear the end of a context.
+type deafStore struct {
+	*node
+	answer chan struct{}
+}
+
+func (s deafStore) RemoveImage(_ context.Context, i *runtimeapi.ImageSpec) error {
+	<-s.answer
+	return s.node.RemoveImage(context.Background(), i)
+}
+
+// IG8: a run under pressure whose manager has ended without it removes no further image once the runtime answers:
+// another agent may need them by then.
+func TestReclaimThatIsLeftBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(crowd(20)...)
+		c := n.collector(t, Policy{MinAge: -1})
+		answer := make(chan struct{})
+		c.options.Store = deafStore{n, answer}
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { _, _ = c.Reclaim(ctx) }()
+		synctest.Wait()
+		cancel()
+		close(answer)
+		synctest.Wait()
+		if len(n.removed) != 1 {
+			t.Errorf("removed %v", n.removed)
+		}
+		if _, err := c.Reclaim(ctx); err == nil || len(n.removed) != 1 {
+			t.Errorf("%v, removed %v", err, n.removed)
+		}
+	})
+}

@@ -75,6 +75,9 @@ func (c *Collector) hungLast(choices []Choice) []Choice {
 // remove removes what should go and is permitted, and returns the choices that are still undecided.
 func (x *execution) remove(ctx context.Context, choices []Choice) (open []Choice, err error) {
 	for i, choice := range choices {
+		if ctx.Err() != nil { // a runtime may not hear that, and its caller no longer waits
+			return nil, ctx.Err()
+		}
 		if choice.Cause == causeSpace && !x.in.Pressure && x.report.Freed >= x.report.Plan.ToFree || x.wanted(choice.Image) {
 			continue
 		}

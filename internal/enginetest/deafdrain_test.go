@@ -59,3 +59,39 @@ func TestDrainWithOneStuckPod(t *testing.T) {
 		}
 	})
 }
+
+// TestDrainWhileTheRuntimeRestarts: R7. A drain whose runtime lists nothing for a while, as after its restart, leaves
+// nothing in the runtime if it says that every pod is gone.
+func TestDrainWhileTheRuntimeRestarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt := fake.New(fake.Options{})
+		slow := newPod("slow")
+		pods := []*v1.Pod{slow}
+		for i := range 10 {
+			pods = append(pods, newPod(fmt.Sprint("web-", i)))
+		}
+		r := newRig(t, rt, t.TempDir()).start()
+		r.set(pods...)
+		for _, p := range pods {
+			r.phase(p.UID, v1.PodRunning, time.Minute)
+		}
+		rt.Inject(fake.Fault{
+			Match:  fake.Match{Method: fake.StopContainer, Func: func(c fake.Call) bool { return c.PodUID == slow.UID }},
+			Times:  1,
+			Effect: fake.Effect{Delay: 20 * time.Second},
+		})
+		drained := make(chan error)
+		go func() { drained <- r.engine.Drain(t.Context()) }()
+		<-time.After(900 * time.Millisecond)
+		until := time.Now().Add(5 * time.Second)
+		rt.Inject(fake.Fault{Match: fake.Match{Func: func(c fake.Call) bool {
+			return (c.Method == fake.ListContainers || c.Method == fake.ListPodSandbox) && time.Now().Before(until)
+		}}, Effect: fake.Effect{Keep: func(string) bool { return false }}})
+		err := <-drained
+		<-r.ended
+		left, listErr := rt.ListPodSandbox(t.Context(), &runtimeapi.PodSandboxFilter{})
+		if err != nil || listErr != nil || len(left) > 0 {
+			t.Errorf("Drain: %v, and %d sandboxes are left, %v", err, len(left), listErr)
+		}
+	})
+}

@@ -59,7 +59,7 @@ func (w *crowd) close(now time.Time) {
 
 // lose records that a caller leaves without an answer. The lock is held.
 func (c *Calls) lose(q *question) {
-	if q.left {
+	if q.left || !q.answered.IsZero() { // or it has just returned
 		return
 	}
 	q.left = true

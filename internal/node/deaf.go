@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -17,8 +18,12 @@ const deafAfter = 100 * time.Millisecond
 // answered makes a call whose caller must go on when ctx ends, even if f ignores that. The goroutine
 // of such a call is lost: what it returns later goes nowhere, so f must not write to what its caller
 // reads. A panic is an error. Unlike the calls of [Users], it is made whether or not one before it has
-// returned: the runtime may answer the second one.
+// returned: the runtime may answer the second one. Once ctx has ended it is not made at all.
 func answered[T any](ctx context.Context, c clock.Clock, name string, f func(ctx context.Context) (T, error)) (T, error) {
+	if ctx.Err() != nil {
+		var none T
+		return none, fmt.Errorf("%s: %w", name, context.Cause(ctx))
+	}
 	return foreign.Ask(ctx, foreign.New(c), foreign.Call{Kind: problem.RuntimeCall, Name: name}, foreign.Limits{Late: deafAfter}, f)
 }
 

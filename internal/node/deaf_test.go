@@ -364,3 +364,106 @@ func TestPartlyReadStatsOfAUserCount(t *testing.T) {
 		})
 	}
 }
+
+// TestDrainOfPodsThatAreListedAgain: a drain that has removed a pod which the runtime did not list for a while
+// stops and removes it once it is listed again, before it says that every pod is gone (pleg.md R7).
+func TestDrainOfPodsThatAreListedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var finished podworkers.State
+		if err := finished.UnmarshalText([]byte("finished")); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		d := &drained{
+			known:  []podworkers.Explanation{{UID: "slow"}, {UID: "web", State: finished}},
+			listed: []*runtime.Pod{{UID: "web"}, runningPod("orphan")},
+			stops:  func(context.Context) error { <-time.After(10 * time.Second); return nil },
+		}
+		left := map[string]bool{"web": true, "orphan": true}
+		runs := true
+		d.stuck = func(_ context.Context, call string) error {
+			if time.Since(began) < 5*time.Second {
+				return nil // the runtime does not show the pod, so there is nothing to do
+			}
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			switch call {
+			case "kill orphan":
+				runs = false
+			case "remove orphan":
+				if runs {
+					return errors.New("it runs")
+				}
+				delete(left, "orphan")
+			case "remove web":
+				delete(left, "web")
+			}
+			return nil
+		}
+		if err := d.run(t.Context()); err != nil || len(left) > 0 {
+			t.Errorf("%v, and the runtime has %v", err, left)
+		}
+	})
+}
+
+// TestDrainErrorNamesOnlyWhatIsLeft: a pod that was removed by a call that failed is not named.
+func TestDrainErrorNamesOnlyWhatIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		d := &drained{known: []podworkers.Explanation{{UID: "slow"}}, listed: []*runtime.Pod{runningPod("orphan")}}
+		d.stops = func(context.Context) error {
+			<-time.After(10 * time.Second)
+			d.listed = nil // removed all the same; no list is under way
+			return nil
+		}
+		d.stuck = func(_ context.Context, call string) error {
+			if call == "remove orphan" && time.Since(began) < 5*time.Second {
+				return errors.New("no answer")
+			}
+			return nil
+		}
+		if err := d.run(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if got := d.of("orphan"); got != "read kill remove remove folder forget" {
+			t.Errorf("orphan: %q", got)
+		}
+	})
+}
+
+// TestDrainBeginsNothingAfterItsContext: a drain that was given up stops no other pod, and ends 0.1 s later also if
+// several calls for a pod are deaf.
+func TestDrainBeginsNothingAfterItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answer := make(chan struct{})
+		var late []string
+		began := time.Now()
+		d := &drained{
+			known:  []podworkers.Explanation{{UID: "slow"}, {UID: "web"}},
+			listed: []*runtime.Pod{runningPod("orphan"), runningPod("slow")},
+			stops:  func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) },
+		}
+		d.stuck = func(_ context.Context, call string) error {
+			if time.Since(began) >= 5*time.Second {
+				d.mu.Lock()
+				late = append(late, call)
+				d.mu.Unlock()
+			}
+			<-answer
+			return nil
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		err := d.run(ctx)
+		if took := time.Since(began); took != 5*time.Second+deafAfter || len(late) > 0 {
+			t.Errorf("after %v: %v, begun after the end: %v", took, err, late)
+		}
+		for _, pod := range []string{"(orphan)", "(slow)", "(web)"} {
+			if err == nil || !strings.Contains(err.Error(), pod) {
+				t.Errorf("%v does not name %s", err, pod)
+			}
+		}
+		close(answer)
+		synctest.Wait()
+	})
+}

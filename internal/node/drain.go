@@ -84,7 +84,7 @@ type Drain struct {
 // [ErrKept] if all pods are stopped and nothing failed. No new pod may come meanwhile.
 func (d Drain) Run(ctx context.Context) error {
 	run := draining{
-		Drain: d, known: map[types.UID]bool{}, begun: map[types.UID]bool{},
+		Drain: d, known: map[types.UID]bool{}, begun: map[types.UID]*ending{},
 		removals: timing.Batch{Clock: d.Clock}, left: map[types.UID]error{},
 	}
 	run.Permit = d.Permit.inTurn()
@@ -95,12 +95,19 @@ func (d Drain) Run(ctx context.Context) error {
 type draining struct {
 	Drain
 	// known are the pods of workers, begun those that the drain itself stops or removes.
-	known, begun map[types.UID]bool
-	removals     timing.Batch
-	under        sync.WaitGroup
+	known    map[types.UID]bool
+	begun    map[types.UID]*ending
+	removals timing.Batch
+	under    sync.WaitGroup
 
 	mu   sync.Mutex
 	left map[types.UID]error
+}
+
+// ending is what the drain does with a pod; done is closed when that is over.
+type ending struct {
+	pod  *runtime.Pod
+	done chan struct{}
 }
 
 func (d *draining) all(ctx context.Context) error {
@@ -117,8 +124,7 @@ func (d *draining) all(ctx context.Context) error {
 	if err != nil {
 		problems = append(problems, fmt.Errorf("look for pods that still run: %w", err))
 	}
-	remains = append(remains, listed...)
-	d.again(ctx, remains)
+	remains = append(append(remains, listed...), d.again(ctx, listed)...)
 	for _, p := range listed { // that never had a worker, or that the workers failed to stop
 		if p.Running() {
 			d.begin(ctx, p)
@@ -184,26 +190,35 @@ func (d *draining) stopWorkers(ctx context.Context) error {
 	}
 }
 
-// again lets what failed while the workers stopped be tried again: the runtime may have been away.
-func (d *draining) again(ctx context.Context, pods []*runtime.Pod) {
+// again returns what failed while the workers stopped, so that it is tried again, and does the same for what is
+// over and yet listed: the runtime may have been away, or just restarted, and then its lists lack pods for a while.
+func (d *draining) again(ctx context.Context, listed []*runtime.Pod) (failed []*runtime.Pod) {
+	if ctx.Err() != nil {
+		return nil
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, p := range pods {
-		if d.left[p.UID] != nil && ctx.Err() == nil {
-			delete(d.left, p.UID)
+	for uid := range d.left {
+		failed = append(failed, &runtime.Pod{UID: uid, Namespace: d.begun[uid].pod.Namespace, Name: d.begun[uid].pod.Name})
+		delete(d.left, uid)
+		delete(d.begun, uid)
+	}
+	for _, p := range listed {
+		if e := d.begun[p.UID]; e != nil && timing.Ended(e.done) {
 			delete(d.begun, p.UID)
 		}
 	}
+	return failed
 }
 
 // begin stops a pod if it runs, and removes what is left of it. Those that run are told at the same time
 // (IN1). A removal that ends soon holds up the next one; one that hangs does so only for a moment.
 func (d *draining) begin(ctx context.Context, p *runtime.Pod) {
-	if d.begun[p.UID] {
+	if d.begun[p.UID] != nil {
 		return
 	}
-	d.begun[p.UID] = true
 	done := make(chan struct{})
+	d.begun[p.UID] = &ending{p, done}
 	d.under.Go(func() {
 		defer close(done)
 		if err := d.end(ctx, p); err != nil {

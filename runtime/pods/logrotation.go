@@ -296,8 +296,8 @@ func (r *LogRotator) bringUp(ctx context.Context, l containerLog, c *runtime.Con
 	}
 	rotation := logrotate.Rotation{
 		Dir: dir, Log: l.file, MaxFiles: r.policy.MaxFiles, Now: r.manager.options.Clock.Now(), Before: r.before,
-		Compressing: r.compressing,
-		Reopen:      func(ctx context.Context) error { return r.reopen(ctx, c.ID.ID) },
+		Compressing: r.compressing, Clock: r.manager.options.Clock,
+		Reopen: func(ctx context.Context) error { return r.reopen(ctx, c.ID.ID) },
 	}
 	return gone(rotation.Run(ctx))
 }

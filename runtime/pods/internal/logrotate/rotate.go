@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/runtime/pods/internal/poddir"
 )
 
@@ -28,6 +29,8 @@ type Rotation struct {
 	// Compressing, if not nil, bounds by its capacity how many files are compressed at once, and is shared by the
 	// rotations that it bounds: each compression takes processor time and almost a megabyte of memory.
 	Compressing chan struct{}
+	// Clock times the wait for that. Required with Compressing.
+	Clock timing.Clock
 	// Before, if not nil, is called before each change with its name; an error
 	// ends the rotation right there, as a crash would.
 	Before func(step string) error
@@ -35,6 +38,12 @@ type Rotation struct {
 
 // errCut marks an error of Before.
 var errCut = errors.New("cut short")
+
+// compressWait is how long a rotation waits until it may compress a file. A compression may be stuck, as on a bad part
+// of the disk, and the log grows meanwhile; what is left is compressed by the next rotation.
+const compressWait = time.Minute
+
+var errBusy = errors.New("another file has been compressed for too long")
 
 // Run rotates. A file that cannot be compressed or removed does not stop the
 // rotation: the next one tries again. If the runtime does not reopen the log, the
@@ -55,6 +64,9 @@ func (r *Rotation) Run(ctx context.Context) error {
 		}
 		if err := r.compress(ctx, name); err != nil {
 			problems = append(problems, fmt.Errorf("compress %s: %w", name, err))
+		}
+		if errors.Is(errors.Join(problems...), errBusy) {
+			break
 		}
 	}
 	if err := errors.Join(problems...); ctx.Err() != nil || errors.Is(err, errCut) {
@@ -87,9 +99,13 @@ func (r *Rotation) remove(name string) error {
 // on disk before it gets its name; the old one is removed last.
 func (r *Rotation) compress(ctx context.Context, name string) error {
 	if r.Compressing != nil {
+		timer := r.Clock.NewTimer(compressWait)
+		defer timer.Stop()
 		select {
 		case r.Compressing <- struct{}{}:
 			defer func() { <-r.Compressing }()
+		case <-timer.C():
+			return errBusy
 		case <-ctx.Done():
 			return ctx.Err()
 		}

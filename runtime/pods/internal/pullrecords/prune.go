@@ -59,7 +59,7 @@ func (l *Ledger) prune(ctx context.Context, images Images) (resolved bool, err e
 	sure, err := l.dropAbsent(ctx, records, present)
 	problems := []error{err}
 	for _, image := range intents {
-		ok, err := l.resolve(ctx, image, images)
+		ok, err := l.resolve(ctx, image, images, len(present) > 0)
 		sure = sure && ok
 		problems = append(problems, err)
 	}
@@ -91,8 +91,9 @@ func (l *Ledger) dropAbsent(ctx context.Context, records []string, present map[s
 	return len(l.absent) == 0, errors.Join(problems...)
 }
 
-// resolve decides about an intent that no pull in flight holds, and reports whether it is sure.
-func (l *Ledger) resolve(ctx context.Context, image string, images Images) (sure bool, err error) {
+// resolve decides about an intent that no pull in flight holds, and reports whether it is sure. listed says that the
+// runtime lists images.
+func (l *Ledger) resolve(ctx context.Context, image string, images Images, listed bool) (sure bool, err error) {
 	id, err := images.ID(ctx, image)
 	if err != nil {
 		return false, err
@@ -104,8 +105,8 @@ func (l *Ledger) resolve(ctx context.Context, image string, images Images) (sure
 	switch {
 	case l.pulling[image] > 0:
 		return true, nil
-	case id == "" && !l.missing[image]:
-		l.missing[image] = true
+	case id == "" && (!listed || !l.missing[image]):
+		l.missing[image] = listed
 		return false, nil
 	case id != "":
 		if _, err := l.store.Load(id); errors.Is(err, fs.ErrNotExist) {

@@ -467,3 +467,22 @@ func TestPullThatEndsDuringALookIsSeen(t *testing.T) {
 		t.Error("9.9: not usable with the secret")
 	}
 }
+
+// spec/runtime.md 9.9: a runtime that has just started and lists no image yet makes no private image usable for all.
+func TestIntentOutlivesARuntimeThatListsNothing(t *testing.T) {
+	b := newBench(t, pullrecords.Policy{})
+	b.begin()
+	b.restart(pullrecords.Policy{})
+	for range 3 {
+		b.prune(&images{})
+	}
+	if b.may() || b.intents() != 1 {
+		t.Errorf("%d intents: the image is usable once it is listed", b.intents())
+	}
+	for range 2 {
+		b.prune(&images{ids: map[string]bool{"x": true}})
+	}
+	if b.intents() != 0 {
+		t.Error("the intent for an image that never came is still there")
+	}
+}
