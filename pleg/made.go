@@ -65,10 +65,9 @@ func (g *Generator) ReadObjects(ctx context.Context, uid types.UID) (*runtime.Po
 	return g.readNow(ctx, uid, &reader{done: make(chan struct{})})
 }
 
-// unlisted reports whether the pod has an object that no list has shown yet.
-func (r *record) unlisted() bool {
-	return slices.ContainsFunc(r.made, func(m madeObject) bool { return !m.listed })
-}
+// unseen reports whether something was made for the pod that no list, or no published reading, has yet. A list that lacks it
+// says nothing: one before it may have had it.
+func (r *record) unseen() bool { return len(r.made) > 0 }
 
 // listedMade records that a list shows an object.
 func (r *record) listedMade(id string) {

@@ -204,7 +204,6 @@ func (g *Generator) deliver(r *record, kinds Kind, died []string, status *runtim
 // forget drops a pod that the runtime no longer has and delivers its end (R7). If something still
 // refers to the UID, an empty record stays.
 func (g *Generator) forget(r *record) {
-	r.made = slices.DeleteFunc(r.made, func(m madeObject) bool { return m.listed })
 	kinds, died := deriveAll(r.objects, nil)
 	g.index(r, r.objects, nil)
 	g.deliver(r, kinds, died, nil)

@@ -135,7 +135,7 @@ func (g *Generator) compare(l *cri.Listing, now time.Time, shared bool) *batch {
 		switch {
 		case r.stamp > l.Stamp:
 			// A later look was newer.
-		case !listed && (r.unlisted() || r.recalls() || r.covert() && !r.upToDate(now)):
+		case !listed && (r.unseen() || r.recalls() || r.covert() && !r.upToDate(now)):
 			lacking = append(lacking, r)
 			changed++
 		case !listed && !r.covert():
@@ -177,7 +177,7 @@ func (g *Generator) compare(l *cri.Listing, now time.Time, shared bool) *batch {
 
 // upToDate reports whether the pod needs no reading unless its list changes.
 func (r *record) upToDate(now time.Time) bool {
-	return r.known && !r.reinspect && !r.busy && r.reports == nil && !r.unlisted() && !r.hiddenDue(now)
+	return r.known && !r.reinspect && !r.busy && r.reports == nil && !r.unseen() && !r.hiddenDue(now)
 }
 
 // scanList adds up the fingerprint of every listed pod. It creates records for new pods and
@@ -286,10 +286,6 @@ func (g *Generator) vanish(r *record, t runtime.Stamp, shared bool) absence {
 	if r.holds == 0 && r.request < t {
 		r.request = 0 // D3
 	}
-	if !shown {
-		// Something was made and listed, and went before it was ever read.
-		r.made = slices.DeleteFunc(r.made, func(m madeObject) bool { return m.listed })
-	}
 	if !shown && !r.idle() {
 		return ignored
 	}
@@ -308,7 +304,7 @@ func (g *Generator) divide(l *cri.Listing, lacking []*record, now time.Time, b *
 		r := g.pods[pod.UID]
 		r.name, r.namespace = pod.Name, pod.Namespace
 		r.listedAgain(pod)
-		if r.known && !r.recalls() && !r.reinspect && !r.busy && r.reports == nil && !r.unlisted() && slices.Equal(listedObjects(pod), r.objects) {
+		if r.known && !r.recalls() && !r.reinspect && !r.busy && r.reports == nil && !r.unseen() && slices.Equal(listedObjects(pod), r.objects) {
 			// The pod was listed in another way, or its status was ahead of the list.
 			r.fingerprint, r.hidden = r.scanned, nil
 			g.unchanged(r, l.Stamp, closed)
