@@ -14,7 +14,7 @@ func Status(status *runtime.PodStatus) {
 	slices.SortFunc(status.Sandboxes, func(a, b *runtime.SandboxStatus) int {
 		return sandboxes(a.Attempt, b.Attempt, a.CreatedAt, b.CreatedAt, a.ID, b.ID)
 	})
-	sortRuns(status.Containers, func(c *runtime.ContainerStatus) run { return run{c.Name, c.RestartCount, c.CreatedAt, c.ID.ID} })
+	sortRuns(status.Containers, func(c *runtime.ContainerStatus) run { return run{c.Name, c.State == runtime.Running, c.RestartCount, c.CreatedAt, c.ID.ID} })
 	status.IPs = addresses(status.Sandboxes)
 }
 
@@ -23,7 +23,7 @@ func Pod(pod *runtime.Pod) {
 	slices.SortFunc(pod.Sandboxes, func(a, b *runtime.Sandbox) int {
 		return sandboxes(a.Attempt, b.Attempt, a.CreatedAt, b.CreatedAt, a.ID, b.ID)
 	})
-	sortRuns(pod.Containers, func(c *runtime.Container) run { return run{c.Name, int(c.Attempt), c.CreatedAt, c.ID.ID} })
+	sortRuns(pod.Containers, func(c *runtime.Container) run { return run{c.Name, c.State == runtime.Running, int(c.Attempt), c.CreatedAt, c.ID.ID} })
 }
 
 // sandboxes orders latest first (spec/runtime.md 1.3).
@@ -34,17 +34,27 @@ func sandboxes(attemptA, attemptB uint32, createdA, createdB time.Time, idA, idB
 // run is what the order of containers depends on.
 type run struct {
 	name    string
+	running bool
 	number  int // of the runs of one name
 	created time.Time
 	id      string
 }
 
 // sortRuns orders containers newest first, ties by ID so that the order is total. Runs of one name then
-// change places until the latest is first: a clock that was set back makes it look older than the run before
-// it, which would be started again beside it (spec/runtime.md 1.3).
+// change places until the latest is first, because otherwise it is started again beside that (spec/runtime.md 1.3): a clock that
+// was set back makes it look older than the run before it, and if lists lacked that run when it was made, so does its number. So a run
+// that goes on comes before all that have ended.
 func sortRuns[C any](list []C, of func(C) run) {
 	newer := func(a, b run) int { return cmp.Or(b.created.Compare(a.created), cmp.Compare(a.id, b.id)) }
-	latest := func(a, b run) int { return cmp.Or(cmp.Compare(b.number, a.number), newer(a, b)) }
+	latest := func(a, b run) int {
+		if a.running != b.running {
+			if a.running {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(b.number, a.number), newer(a, b))
+	}
 	slices.SortFunc(list, func(a, b C) int { return newer(of(a), of(b)) })
 	before, ordered := map[string]run{}, true
 	for _, c := range list {

@@ -29,3 +29,27 @@ func TestStatus(t *testing.T) {
 		t.Errorf("%+v", status)
 	}
 }
+
+// A run that goes on is the latest of its name, although one that has ended has a higher restart count: lists lacked that one
+// when it was made.
+func TestRunningContainerIsTheLatest(t *testing.T) {
+	at := func(s int64) time.Time { return time.Unix(s, 0) }
+	id := func(s string) runtime.ContainerID { return runtime.ContainerID{ID: s} }
+	status := &runtime.PodStatus{Containers: []*runtime.ContainerStatus{
+		{Name: "c", ID: id("ended"), State: runtime.Exited, RestartCount: 1, CreatedAt: at(1)},
+		{Name: "c", ID: id("goes on"), State: runtime.Running, CreatedAt: at(2)},
+		{Name: "d", ID: id("only"), State: runtime.Exited, CreatedAt: at(3)},
+	}}
+	podorder.Status(status)
+	if got := status.Containers[1].ID.ID; got != "goes on" {
+		t.Errorf("%q comes first in the status", got)
+	}
+	pod := &runtime.Pod{Containers: []*runtime.Container{
+		{Name: "c", ID: id("goes on"), State: runtime.Running, CreatedAt: at(1)},
+		{Name: "c", ID: id("ended"), State: runtime.Exited, Attempt: 1, CreatedAt: at(2)},
+	}}
+	podorder.Pod(pod)
+	if got := pod.Containers[0].ID.ID; got != "goes on" {
+		t.Errorf("%q comes first in the list", got)
+	}
+}
