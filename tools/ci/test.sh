@@ -136,9 +136,8 @@ beside() {
 
 # Lanes run side by side:
 #
-#   compute  the unit tests of the main module, which mostly compute, in virtual time; then
-#            those of the module kube on a real API server, beside fuzzing
-#   others   the unit tests of the other modules, which mostly wait
+#   compute  the unit tests of the main module, which mostly compute, in virtual time, and of the
+#            other modules; then those of the module kube on a real API server, beside fuzzing
 #   real-N   the tests on one containerd, which mostly wait; the first lane begins with those
 #            that need an API server too
 #
@@ -147,6 +146,7 @@ beside() {
 compute() {
 	local code=0
 	units tests . $race ./...
+	others
 	beside fuzz fuzz
 	local fuzzing=$!
 	tests kube $race -count=1 -p 2 -tags apiserver -run APIServer $(with_tests kube apiserver .)
@@ -155,6 +155,8 @@ compute() {
 	exited "$code"
 }
 
+# others has the other modules, after the main one: with a lane of their own they had too little
+# of two processors while everything was compiled.
 others() {
 	units tests examples $race -parallel 4 ./... # those of nodeagent mostly wait
 	units tests kube $race ./...
@@ -206,20 +208,13 @@ compile() {
 events() {
 	trap 'for pid in "${running[@]}"; do kill -- "-$pid" 2>/dev/null || true; done' EXIT
 	compile
-	local i lane=real_first lanes=() others
-	if ! $only_e2e; then
-		beside others others
-		others=$!
-	fi
+	local i lane=real_first lanes=()
 	for i in "${!runtimes[@]}"; do
 		beside "real-$i" "$lane" "${runtimes[i]}"
 		lanes+=($!)
 		lane=real
 	done
-	if ! $only_e2e; then
-		compute
-		show others "$others"
-	fi
+	$only_e2e || compute
 	for i in "${!lanes[@]}"; do
 		show "real-$i" "${lanes[i]}"
 	done
