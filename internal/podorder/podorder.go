@@ -14,7 +14,9 @@ func Status(status *runtime.PodStatus) {
 	slices.SortFunc(status.Sandboxes, func(a, b *runtime.SandboxStatus) int {
 		return sandboxes(a.Attempt, b.Attempt, a.CreatedAt, b.CreatedAt, a.ID, b.ID)
 	})
-	sortRuns(status.Containers, func(c *runtime.ContainerStatus) run { return run{c.Name, c.State == runtime.Running, c.RestartCount, c.CreatedAt, c.ID.ID} })
+	sortRuns(status.Containers, func(c *runtime.ContainerStatus) run {
+		return run{c.Name, c.State == runtime.Running, c.RestartCount, c.CreatedAt, c.ID.ID}
+	})
 	status.IPs = addresses(status.Sandboxes)
 }
 
@@ -23,7 +25,9 @@ func Pod(pod *runtime.Pod) {
 	slices.SortFunc(pod.Sandboxes, func(a, b *runtime.Sandbox) int {
 		return sandboxes(a.Attempt, b.Attempt, a.CreatedAt, b.CreatedAt, a.ID, b.ID)
 	})
-	sortRuns(pod.Containers, func(c *runtime.Container) run { return run{c.Name, c.State == runtime.Running, int(c.Attempt), c.CreatedAt, c.ID.ID} })
+	sortRuns(pod.Containers, func(c *runtime.Container) run {
+		return run{c.Name, c.State == runtime.Running, int(c.Attempt), c.CreatedAt, c.ID.ID}
+	})
 }
 
 // sandboxes orders latest first (spec/runtime.md 1.3).
