@@ -47,11 +47,18 @@ const (
 	hiddenLinger = 100 * time.Millisecond
 )
 
+// hiddenBy returns the object with the ID, or nil.
+func hiddenBy(hidden []hiddenObject, id string) *hiddenObject {
+	if i := slices.IndexFunc(hidden, func(h hiddenObject) bool { return h.id == id }); i >= 0 {
+		return &hidden[i]
+	}
+	return nil
+}
+
 // recall adds a container that no status has had yet.
 func (r *record) recall(id string) {
-	known := slices.ContainsFunc(r.objects, func(o object) bool { return o.id == id && !o.sandbox }) ||
-		slices.ContainsFunc(r.hidden, func(h hiddenObject) bool { return h.id == id })
-	if !known {
+	known := slices.ContainsFunc(r.objects, func(o object) bool { return o.id == id && !o.sandbox })
+	if !known && hiddenBy(r.hidden, id) == nil {
 		r.hidden = append(r.hidden, hiddenObject{id: id, recalled: true})
 	}
 }
@@ -59,8 +66,7 @@ func (r *record) recall(id string) {
 // recallSandboxes recalls the sandboxes that containers name and the list lacks.
 func (j *job) recallSandboxes(pod *runtime.Pod) {
 	for _, c := range pod.Containers {
-		known := has(pod, c.SandboxID) || slices.ContainsFunc(j.hidden, func(h hiddenObject) bool { return h.id == c.SandboxID })
-		if c.SandboxID != "" && !known {
+		if c.SandboxID != "" && !has(pod, c.SandboxID) && hiddenBy(j.hidden, c.SandboxID) == nil {
 			j.hidden = append(j.hidden, hiddenObject{id: c.SandboxID, recalled: true, sandbox: true})
 		}
 	}
@@ -73,9 +79,7 @@ func (r *record) recalls() bool {
 
 // covert reports whether the latest list lacked the whole pod, and its objects were read by their IDs all the same.
 func (r *record) covert() bool {
-	hides := func(o object) bool {
-		return slices.ContainsFunc(r.hidden, func(h hiddenObject) bool { return h.id == o.id })
-	}
+	hides := func(o object) bool { return hiddenBy(r.hidden, o.id) != nil }
 	return r.known && len(r.objects) > 0 && len(r.hidden) >= len(r.objects) && !slices.ContainsFunc(r.objects, func(o object) bool { return !hides(o) })
 }
 
@@ -126,7 +130,7 @@ func (r *record) listedAgain(pod *runtime.Pod) {
 // recalledSince returns what was recalled after the job had begun.
 func (r *record) recalledSince(j *job) (hidden []hiddenObject) {
 	for _, h := range r.hidden {
-		if h.recalled && !slices.ContainsFunc(j.hidden, func(known hiddenObject) bool { return known.id == h.id }) {
+		if h.recalled && hiddenBy(j.hidden, h.id) == nil {
 			hidden = append(hidden, h)
 		}
 	}
@@ -138,8 +142,8 @@ func (r *record) hide(j *job, readings []hiddenReading, now time.Time) (hidden [
 	hidden = r.recalledSince(j)
 	for _, reading := range readings {
 		h := hiddenObject{id: reading.id}
-		if i := slices.IndexFunc(r.hidden, func(known hiddenObject) bool { return known.id == reading.id }); i >= 0 {
-			h = r.hidden[i]
+		if known := hiddenBy(r.hidden, reading.id); known != nil {
+			h = *known
 		}
 		h.recalled, h.waits = false, 0
 		if reading.unread {
@@ -159,21 +163,21 @@ func (r *record) hide(j *job, readings []hiddenReading, now time.Time) (hidden [
 // noteUnread begins the count of the objects that a failed reading could not read, and ends that of those that it could.
 func (r *record) noteUnread(j *job, readings []hiddenReading) {
 	for _, reading := range readings {
-		i := slices.IndexFunc(r.hidden, func(known hiddenObject) bool { return known.id == reading.id })
+		known := hiddenBy(r.hidden, reading.id)
 		switch {
 		case !reading.unread:
-			if i >= 0 {
-				r.hidden[i].unread, r.hidden[i].lists = false, 0
+			if known != nil {
+				known.unread, known.lists = false, 0
 			}
-		case i < 0:
+		case known == nil:
 			h := hiddenObject{id: reading.id}
-			if i := slices.IndexFunc(j.hidden, func(known hiddenObject) bool { return known.id == reading.id }); i >= 0 {
-				h = j.hidden[i] // a sandbox that the job has recalled
+			if recalled := hiddenBy(j.hidden, reading.id); recalled != nil {
+				h = *recalled // a sandbox that the job has recalled
 			}
 			h.unread, h.lists = true, j.firstCount()
 			r.hidden = append(r.hidden, h)
-		case !r.hidden[i].unread:
-			r.hidden[i].unread, r.hidden[i].lists = true, j.firstCount()
+		case !known.unread:
+			known.unread, known.lists = true, j.firstCount()
 		}
 	}
 }
@@ -188,23 +192,24 @@ func (j *job) firstCount() int {
 
 // lacked is how many relists have lacked an object, up to that of the job, since it could not be read.
 func (j *job) lacked(id string) int {
-	if i := slices.IndexFunc(j.hidden, func(h hiddenObject) bool { return h.id == id && h.unread }); i >= 0 {
-		return j.hidden[i].lists
+	if h := hiddenBy(j.hidden, id); h != nil && h.unread {
+		return h.lists
 	}
 	return j.firstCount()
 }
 
 // waits is how many relists have lacked a recalled object, up to that of the job.
 func (j *job) waits(id string) int {
-	if i := slices.IndexFunc(j.hidden, func(h hiddenObject) bool { return h.id == id }); i >= 0 {
-		return j.hidden[i].waits
+	if h := hiddenBy(j.hidden, id); h != nil {
+		return h.waits
 	}
 	return 0
 }
 
 // recalls reports whether the object was recalled.
 func (j *job) recalls(id string) bool {
-	return slices.ContainsFunc(j.hidden, func(h hiddenObject) bool { return h.id == id && h.recalled })
+	h := hiddenBy(j.hidden, id)
+	return h != nil && h.recalled
 }
 
 // unlisted returns what the pod's last status has or what was recalled, and the pod as listed lacks, one pod for each
