@@ -20,8 +20,9 @@ func (m *Manager) poke() {
 
 // schedule is the one goroutine that looks at workers and starts runs.
 func (m *Manager) schedule(ctx context.Context) {
-	timer := m.options.Clock.NewTimer(0)
+	timer := m.options.Clock.NewTimer(time.Hour) // until the first pause
 	defer timer.Stop()
+	m.poke()
 	var batch []*worker
 	for {
 		fired := false
@@ -43,7 +44,10 @@ func (m *Manager) schedule(ctx context.Context) {
 			clear(batch)
 			m.dispatch(ctx)
 		}
-		if pause, ok := m.pause(); ok {
+		switch pause := m.pause(); {
+		case pause == 0:
+			m.poke()
+		case pause > 0:
 			if !fired && !timer.Stop() {
 				select {
 				case <-timer.C():
@@ -60,23 +64,23 @@ func (m *Manager) schedule(ctx context.Context) {
 const together = time.Millisecond
 
 // pause returns the time until the next worker is due, or a little longer if that is very soon;
-// false if none waits. From then on, the scheduler has to be woken for anything that cannot wait
+// less than 0 if none waits. From then on, the scheduler has to be woken for anything that cannot wait
 // until then.
-func (m *Manager) pause() (time.Duration, bool) {
+func (m *Manager) pause() time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.startable() {
-		return 0, true
+		return 0
 	}
 	if len(m.due) == 0 {
 		m.armed = math.MaxInt64
-		return 0, false
+		return -1
 	}
 	m.armed = m.due[0].due
 	if due := m.due[0].due - m.now(); due > 0 {
-		return max(due, together), true
+		return max(due, together)
 	}
-	return 0, true
+	return 0
 }
 
 // maxBatch bounds how many workers are taken at once, so that runs begin before all workers have

@@ -95,7 +95,10 @@ func (l *Loop) loop(ctx context.Context, wg *sync.WaitGroup) error {
 		if l.sources.allEnded() && len(l.mux.queue) == 0 && l.held.empty() && l.verdicts.empty() {
 			return nil
 		}
-		l.arm()
+		if !l.arm() {
+			l.due(ctx, wg, passed)
+			continue
+		}
 		select {
 		case <-ctx.Done():
 		case b := <-l.mux.queue:
@@ -163,8 +166,8 @@ func (l *Loop) take(ctx context.Context, b batch) {
 }
 
 // arm sets the timer to the next moment at which the loop has to wake up without an
-// input.
-func (l *Loop) arm() {
+// input. It returns false if that has come.
+func (l *Loop) arm() bool {
 	s := &l.schedule
 	at := s.retryAt
 	if !s.passing && !s.passAt.IsZero() && (at.IsZero() || s.passAt.Before(at)) {
@@ -175,9 +178,14 @@ func (l *Loop) arm() {
 	case <-s.timer.C():
 	default:
 	}
-	if !at.IsZero() {
-		s.timer.Reset(max(0, at.Sub(l.options.Clock.Now())))
+	if at.IsZero() {
+		return true
 	}
+	wait := at.Sub(l.options.Clock.Now())
+	if wait > 0 {
+		s.timer.Reset(wait)
+	}
+	return wait > 0
 }
 
 // retryHeld tries waiting work, if it is due.

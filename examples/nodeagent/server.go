@@ -23,6 +23,10 @@ import (
 	"github.com/podwright/podwright/status/checkpoint"
 )
 
+// requestTimeout is how long a request may take to arrive, also at an agent that gets no processor for a while: its client
+// would learn no more than that the connection was closed.
+const requestTimeout = 30 * time.Second
+
 // maxHeader bounds the head of a request, which holds the command of an exec.
 const maxHeader = 64 << 10
 
@@ -41,8 +45,8 @@ func (a *agent) openAPI(ctx context.Context) error {
 	a.orders = newSlots(maxOrders, "too many orders are being carried out already; wait for one of them")
 	a.draining = newSlots(maxDrains, "the drain has begun, and too many clients wait for it already")
 	a.server = &http.Server{
-		Handler: versioned(handler), ConnContext: withPeer, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
-		WriteTimeout: 30 * time.Second, MaxHeaderBytes: maxHeader,
+		Handler: versioned(handler), ConnContext: withPeer, ReadHeaderTimeout: requestTimeout, ReadTimeout: requestTimeout,
+		WriteTimeout: sendTimeout, MaxHeaderBytes: maxHeader,
 	}
 	for _, address := range a.options.api.addresses {
 		if address.tcp != "" && noToken {

@@ -22,8 +22,10 @@ var masks = []struct{ what, by string }{
 	{`\b(\d+m)?\d+s\b|\b\d+m\b|\b\d+ s of 15 s\b`, "SECONDS"},
 	{`\d+ \(SECONDS ago\)|restarts \d+|\d+ in a row| \(x\d+ over SECONDS\)`, "MANY"},
 	{`(?m)(^ +TIME +setup to setup: .*\n?)+`, "  TIME setup to setup\n"},
-	{`(?m)^waiting for pod.*\n?`, ""}, // a drain may be too quick for it
+	{`(?m)^waiting for .*\n?`, ""}, // a drain may be too quick for it
 	{` +`, " "},
+	{`(?m)^(\S+ \S+) 0/1 Terminating .*\n`, ""}, // that its container has ended is seen before the pod is gone, or not
+	{`\b[01]/1 Gone`, "READY Gone"},
 }
 
 func masked(text string) string {

@@ -188,7 +188,7 @@ func TestEvictCommand(t *testing.T) {
 		}
 	}
 	code, out, problems := a.tells("evict", "deaf", "--grace", "1s", "--reason", "Maintenance", "--message", "the disk is replaced")
-	if code != 0 || out != "default/deaf-n1 is evicted\n" || problems != "" {
+	if code != 0 || out != "default/deaf-n1 is evicted\n" || masked(problems) != "" { // on a slow machine it says what it waits for
 		t.Fatalf("evict: %d %q %q", code, out, problems)
 	}
 	_, out, _ = a.tells("pods", "deaf", "-o", "json")

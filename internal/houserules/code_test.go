@@ -68,6 +68,28 @@ func secondsHaveOneHome(tr *tree, report report) {
 	}
 }
 
+// noTimersForNothing: a timer that is due when it is made fires only at the next step of a fake clock, and two of them at once
+// in a synctest bubble crash Go 1.26's race detector (go.dev/issue/78156).
+func noTimersForNothing(tr *tree, report report) {
+	for _, s := range tr.files {
+		if !s.library() {
+			continue
+		}
+		ast.Inspect(s.syntax, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok || len(call.Args) != 1 {
+				return true
+			}
+			method, isMethod := call.Fun.(*ast.SelectorExpr)
+			wait, isNumber := call.Args[0].(*ast.BasicLit)
+			if isMethod && isNumber && wait.Value == "0" && set("NewTimer", "Reset", "After")[method.Sel.Name] {
+				report("%s: %s(0); go on at once instead, as timing.Sleep does", tr.at(s, call.Pos()), method.Sel.Name)
+			}
+			return true
+		})
+	}
+}
+
 func noSleepInTests(tr *tree, report report) {
 	for _, s := range tr.files {
 		if !s.test {

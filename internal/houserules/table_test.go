@@ -45,6 +45,12 @@ func codeRules() []rule {
 			finds: []string{"pleg/a.go:5: time.Duration(...) * time.Second", "examples/a/a.go:5: time.Duration(...) * time.Minute"},
 		},
 		{
+			name: "no timers for nothing", check: noTimersForNothing,
+			breach: file("pleg/a.go", "package p\n\nfunc f(c clock.Clock) { c.NewTimer(0) }\n"),
+			keeps:  file("pleg/a.go", "package p\n\nfunc f(c clock.Clock) { c.NewTimer(1) }\n"),
+			finds:  []string{"pleg/a.go:3: NewTimer(0)"},
+		},
+		{
 			name: "no sleep in tests", check: noSleepInTests,
 			breach: file("pleg/a_test.go", body("time", "time.Sleep(1)")),
 			finds:  []string{"pleg/a_test.go:5: time.Sleep"},

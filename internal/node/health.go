@@ -79,17 +79,10 @@ func NewHealth(options HealthOptions) *Health {
 
 // Run asks until ctx ends.
 func (h *Health) Run(ctx context.Context) error {
-	timer := h.options.Clock.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-timer.C():
-		}
+	for h.ask(ctx); timing.Sleep(ctx, h.options.Clock, h.pause()) == nil; {
 		h.ask(ctx)
-		timer.Reset(h.pause())
 	}
+	return nil
 }
 
 // pause is the time until the next question.

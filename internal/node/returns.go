@@ -17,6 +17,7 @@ import (
 
 	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/internal/recovery"
+	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/syncloop"
 )
 
@@ -150,27 +151,35 @@ func (r *Returns) Changed() {
 
 // Run lets pods come back until ctx ends.
 func (r *Returns) Run(ctx context.Context) error {
-	var again <-chan time.Time // nil while nothing waits: only signals count
-	for {
-		select {
-		case <-ctx.Done():
+	for next := time.Duration(0); ; {
+		if !r.await(ctx, next) {
 			return nil
-		case <-r.signal:
-		case <-again:
 		}
-		next := r.look(r.options.Clock.Now())
-		gap := r.options.Clock.NewTimer(returnGap)
-		select { // signals that arrive meanwhile are merged
-		case <-ctx.Done():
-			gap.Stop()
+		next = r.look(r.options.Clock.Now())
+		if timing.Sleep(ctx, r.options.Clock, returnGap) != nil { // signals that arrive meanwhile are merged
 			return nil
-		case <-gap.C():
-		}
-		if again = nil; next > 0 {
-			gap.Reset(max(next-returnGap, 0))
-			again = gap.C()
 		}
 	}
+}
+
+// await waits for a signal, or until the time after a look has passed, if it is not 0. It returns false if ctx has ended.
+func (r *Returns) await(ctx context.Context, next time.Duration) bool {
+	var again <-chan time.Time
+	switch {
+	case next > returnGap:
+		timer := r.options.Clock.NewTimer(next - returnGap)
+		defer timer.Stop()
+		again = timer.C()
+	case next > 0:
+		return ctx.Err() == nil
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-r.signal:
+	case <-again:
+	}
+	return true
 }
 
 // look tries what may be tried, and returns after what time to look again at the latest; 0 if

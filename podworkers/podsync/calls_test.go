@@ -12,8 +12,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/internal/foreign"
+	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/cri"
 )
@@ -36,16 +38,13 @@ func (c *callee) start(ctx context.Context) error {
 	if c.exits {
 		goruntime.Goexit()
 	}
-	var done <-chan time.Time
-	if !c.hang {
-		done = time.After(c.took)
+	if c.hang {
+		<-ctx.Done()
 	}
-	select {
-	case <-done:
-		return c.err
-	case <-ctx.Done():
+	if timing.Sleep(ctx, clock.RealClock{}, c.took) != nil {
 		return context.Cause(ctx)
 	}
+	return c.err
 }
 
 func (c *callee) RunPodSandbox(ctx context.Context, _ *runtimeapi.PodSandboxConfig, _ string) (string, error) {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/runtime"
@@ -69,12 +70,9 @@ func socketPath(endpoint string) (string, error) {
 func (c *Client) connect(parent context.Context, path string) error {
 	ctx, cancel := timing.WithTimeout(parent, c.options.Clock, c.options.ConnectTimeout)
 	defer cancel()
-	timer := c.options.Clock.NewTimer(0)
-	defer timer.Stop()
 	var last *DialError
-	for {
-		select {
-		case <-ctx.Done():
+	for pause := time.Duration(0); ; pause = reconnectFirst {
+		if timing.Sleep(ctx, c.options.Clock, pause) != nil {
 			if err := parent.Err(); err != nil {
 				return &DialError{Endpoint: c.endpoint, Hint: "connecting was given up", Err: err}
 			}
@@ -82,7 +80,6 @@ func (c *Client) connect(parent context.Context, path string) error {
 				last = &DialError{Endpoint: c.endpoint, Hint: "allow more time to connect", Err: ctx.Err()}
 			}
 			return last
-		case <-timer.C():
 		}
 		failed := c.attempt(ctx, path)
 		if failed == nil {
@@ -94,7 +91,6 @@ func (c *Client) connect(parent context.Context, path string) error {
 		if !worthWaiting(last.Err) {
 			return last
 		}
-		timer.Reset(reconnectFirst)
 	}
 }
 

@@ -75,29 +75,13 @@ func (w *watch) run(ctx context.Context, look func(ctx context.Context) (read, a
 	if !w.pollOnly {
 		w.open(w.clock.Now()) // before the first look, so that no change is missed
 	}
-	timer := w.clock.NewTimer(0)
-	defer timer.Stop()
 	scanAt := w.clock.Now()
 	for {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		timer.Stop()
-		select {
-		case <-timer.C():
-		default:
-		}
-		timer.Reset(max(0, w.earliest(scanAt).Sub(w.clock.Now())))
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case event := <-w.events():
-			w.note(event, w.clock.Now())
+		if !w.wait(ctx, w.earliest(scanAt).Sub(w.clock.Now())) {
 			continue
-		case err := <-w.errors():
-			w.overflow(err, w.clock.Now())
-			continue
-		case <-timer.C():
 		}
 		now := w.clock.Now()
 		if w.retryDue(now) {
@@ -122,6 +106,25 @@ func (w *watch) run(ctx context.Context, look func(ctx context.Context) (read, a
 		}
 		w.follow(w.clock.Now())
 	}
+}
+
+// wait reports whether the time has passed, rather than that something has come which may change what is due.
+func (w *watch) wait(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return true
+	}
+	timer := w.clock.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case event := <-w.events():
+		w.note(event, w.clock.Now())
+	case err := <-w.errors():
+		w.overflow(err, w.clock.Now())
+	case <-timer.C():
+		return true
+	}
+	return false
 }
 
 // watch follows changes of a folder or file. It only decides when to look; the look

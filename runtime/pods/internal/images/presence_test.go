@@ -11,6 +11,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/runtime/cri"
 )
 
@@ -38,9 +39,7 @@ func (s *store) ImageStatus(ctx context.Context, spec *runtimeapi.ImageSpec, _ b
 	if hang {
 		<-s.stopped
 	}
-	select {
-	case <-time.After(s.took):
-	case <-ctx.Done():
+	if timing.Sleep(ctx, clock.RealClock{}, s.took) != nil {
 		return nil, context.Cause(ctx)
 	}
 	if s.absent || s.err != nil {
