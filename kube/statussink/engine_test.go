@@ -20,6 +20,7 @@ import (
 
 	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/internal/patience"
+	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/runtime/fake"
 	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/syncloop"
@@ -38,14 +39,10 @@ func (f *feed) Name() string                    { return syncloop.SourceAPI }
 func (f *feed) Precedence() syncloop.Precedence { return syncloop.PrecedenceAPI }
 
 func (f *feed) Run(ctx context.Context, deliver func(context.Context, []*v1.Pod) error) error {
-	timer := clock.RealClock{}.NewTimer(0)
-	defer timer.Stop()
-	for last := -1; ; {
-		select {
-		case <-timer.C():
-			timer.Reset(f.lag)
-		case <-ctx.Done():
-			return ctx.Err()
+	last := -1
+	for lag := time.Duration(0); ; lag = f.lag {
+		if err := timing.Sleep(ctx, clock.RealClock{}, lag); err != nil {
+			return err
 		}
 		if f.link.cut.Load() {
 			return errCut // the loop runs the source again

@@ -7,6 +7,10 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/internal/timing"
 )
 
 // errDead is the end of a call that outlived its agent.
@@ -56,10 +60,8 @@ func (w *way) RoundTrip(r *http.Request) (*http.Response, error) {
 		<-w.buried
 		return nil, errDead
 	}
-	select {
-	case <-time.After(w.slow[callOf(r)]):
-	case <-r.Context().Done():
-		return nil, r.Context().Err()
+	if err := timing.Sleep(r.Context(), clock.RealClock{}, w.slow[callOf(r)]); err != nil {
+		return nil, err
 	}
 	answer, err := w.next.RoundTrip(r)
 	if w.diesAt(number, unheard) || w.isDead() {
