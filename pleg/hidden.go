@@ -93,7 +93,7 @@ func (r *record) hiddenDue(now time.Time) bool {
 	return false
 }
 
-// countHidden counts a list for the hidden objects of the pod that could not be read, and reports whether there are any.
+// countHidden counts a list for the hidden and made objects of the pod that could not be read, and reports whether there are any.
 // Lists of ListRunning may directly follow each other, so they do not count.
 func (r *record) countHidden(shared bool) (unread bool) {
 	for i := range r.hidden {
@@ -107,6 +107,13 @@ func (r *record) countHidden(shared bool) (unread bool) {
 		}
 		if h.recalled {
 			h.waits++
+		}
+	}
+	for i := range r.made {
+		m := &r.made[i]
+		unread = unread || m.unread
+		if m.unread && !shared {
+			m.lists++
 		}
 	}
 	return unread
@@ -257,12 +264,7 @@ type answer struct {
 // last state, until enough relists have lacked it: then it counts as gone. It fails if nothing of the pod could be read,
 // or if a recalled object could not, which has no last state.
 func (g *Generator) readHidden(ctx context.Context, j *job, status *runtime.PodStatus, unlisted []*runtime.Pod) (readings []hiddenReading, err error) {
-	answers := make([]answer, len(unlisted))
-	var asked sync.WaitGroup
-	for i, pod := range unlisted {
-		asked.Go(func() { answers[i] = g.readHiddenObject(ctx, pod) })
-	}
-	asked.Wait()
+	answers := g.readApart(ctx, unlisted)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -296,6 +298,17 @@ func (g *Generator) readHidden(ctx context.Context, j *job, status *runtime.PodS
 		return readings, errors.Join(stateless, failed)
 	}
 	return readings, nil
+}
+
+// readApart reads objects, each apart from the others.
+func (g *Generator) readApart(ctx context.Context, pods []*runtime.Pod) []answer {
+	answers := make([]answer, len(pods))
+	var asked sync.WaitGroup
+	for i, pod := range pods {
+		asked.Go(func() { answers[i] = g.readHiddenObject(ctx, pod) })
+	}
+	asked.Wait()
+	return answers
 }
 
 // disown turns the answer for a recalled object into that for one that is gone, unless the object is the pod's: what is

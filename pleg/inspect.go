@@ -60,9 +60,9 @@ type reading struct {
 	status *runtime.PodStatus
 	// shown are the made objects that a list shows, missing those that are gone.
 	shown, missing []string
-	// hidden are the objects of status that the list lacks.
-	hidden []hiddenReading
-	err    error
+	// hidden are the objects of status that the list lacks, made those that were made and lists had once.
+	hidden, made []hiddenReading
+	err          error
 }
 
 // reportDelay is how long a reading that is hard to believe is held back (D7).
@@ -281,8 +281,14 @@ func (g *Generator) readOnce(ctx context.Context, j *job, listed *runtime.Pod) (
 
 // readAll reads the objects of the result's pod, and then those that the list lacks.
 func (g *Generator) readAll(ctx context.Context, j *job, result *reading, unlisted []*runtime.Pod) {
-	if result.status, result.err = g.view.PodStatus(ctx, result.pod); result.err != nil {
+	once := j.onceListed(result.shown)
+	if result.status, result.err = g.view.PodStatus(ctx, without(result.pod, once)); result.err != nil {
 		return
+	}
+	if len(once) > 0 {
+		if result.made, result.err = g.readMade(ctx, j, result.status, once); result.err != nil {
+			return
+		}
 	}
 	if len(unlisted) > 0 {
 		result.hidden, result.err = g.readHidden(ctx, j, result.status, unlisted)

@@ -2,10 +2,12 @@ package pleg
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/podorder"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -21,6 +23,9 @@ type madeObject struct {
 	// sandboxID is the sandbox of a container, empty for a sandbox.
 	sandboxID string
 	listed    bool
+	// unread and lists are as in hiddenObject: a runtime that has lost the object may have no proper answer.
+	unread bool
+	lists  int
 }
 
 // Made says that the runtime has just made an object for the pod. From now on every reading of the
@@ -72,10 +77,78 @@ func (r *record) unseen() bool { return len(r.made) > 0 }
 // listedMade records that a list shows an object.
 func (r *record) listedMade(id string) {
 	for i := range r.made {
-		if r.made[i].id == id {
-			r.made[i].listed = true
+		if m := &r.made[i]; m.id == id {
+			m.listed, m.unread, m.lists = true, false, 0
 		}
 	}
+}
+
+// noteMade begins the count of the made objects that a reading could not read, and ends that of those that it could.
+func (r *record) noteMade(j *job, readings []hiddenReading) {
+	for _, reading := range readings {
+		for i := range r.made {
+			switch m := &r.made[i]; {
+			case m.id != reading.id:
+			case !reading.unread:
+				m.unread, m.lists = false, 0
+			case !m.unread:
+				m.unread, m.lists = true, j.firstCount()
+			}
+		}
+	}
+}
+
+// onceListed returns what was made, and lists had and lack now, one pod for each object: a runtime that has lost it may have no
+// proper answer, so it is read apart from the rest, as hidden objects are (R7).
+func (j *job) onceListed(shown []string) (pods []*runtime.Pod) {
+	for _, m := range j.made {
+		if m.listed && !slices.Contains(shown, m.id) && !slices.Contains(j.notFound, m.id) {
+			pod := &runtime.Pod{UID: j.record.uid}
+			addMade(pod, []madeObject{m})
+			pods = append(pods, pod)
+		}
+	}
+	return pods
+}
+
+// readMade reads such objects and adds them to the status. One that could not be read since enough lists have lacked it counts as
+// gone; before that, it fails.
+func (g *Generator) readMade(ctx context.Context, j *job, status *runtime.PodStatus, pods []*runtime.Pod) (readings []hiddenReading, failed error) {
+	answers := g.readApart(ctx, pods)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	for i, pod := range pods {
+		id, a := singleID(pod), answers[i]
+		readings = append(readings, hiddenReading{id: id, unread: a.err != nil})
+		switch {
+		case a.err == nil:
+			merge(status, a.status, id)
+		case !j.givesUp(id, g.options.ConfirmVanished):
+			failed = errors.Join(failed, a.err)
+		}
+	}
+	podorder.Status(status)
+	return readings, failed
+}
+
+// givesUp reports whether more lists than limit have lacked a made object since it could not be read.
+func (j *job) givesUp(id string, limit int) bool {
+	return slices.ContainsFunc(j.made, func(m madeObject) bool { return m.id == id && m.unread && m.lists > limit })
+}
+
+// without returns the pod without the objects of others.
+func without(pod *runtime.Pod, others []*runtime.Pod) *runtime.Pod {
+	if len(others) == 0 {
+		return pod
+	}
+	in := func(id string) bool {
+		return slices.ContainsFunc(others, func(o *runtime.Pod) bool { return singleID(o) == id })
+	}
+	rest := *pod
+	rest.Sandboxes = slices.DeleteFunc(slices.Clone(pod.Sandboxes), func(s *runtime.Sandbox) bool { return in(s.ID) })
+	rest.Containers = slices.DeleteFunc(slices.Clone(pod.Containers), func(c *runtime.Container) bool { return in(c.ID.ID) })
+	return &rest
 }
 
 // dropShown drops the made objects that both a list and a published reading have.
@@ -88,6 +161,9 @@ func (r *record) dropShown() {
 // takeIn processes what a job found of objects that were made or removed.
 func (r *record) takeIn(j *job, result *reading) {
 	r.made = slices.DeleteFunc(r.made, func(m madeObject) bool { return slices.Contains(result.missing, m.id) })
+	for i := range r.made {
+		r.made[i].unread, r.made[i].lists = false, 0
+	}
 	for _, id := range result.shown {
 		r.listedMade(id)
 	}

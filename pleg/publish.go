@@ -77,6 +77,7 @@ func (g *Generator) failed(j *job, result reading) {
 		result.stamp = j.listed.Stamp // it panicked
 	}
 	r.noteUnread(j, result.hidden)
+	r.noteMade(j, result.made)
 	if result.stamp != 0 {
 		r.reinspect = true
 		if g.cache.set(r.uid, nil, result.err, result.stamp) {

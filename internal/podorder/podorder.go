@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/netip"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/podwright/podwright/runtime"
@@ -26,8 +27,17 @@ func Pod(pod *runtime.Pod) {
 		return sandboxes(a.Attempt, b.Attempt, a.CreatedAt, b.CreatedAt, a.ID, b.ID)
 	})
 	sortRuns(pod.Containers, func(c *runtime.Container) run {
-		return run{c.Name, c.State == runtime.Running, int(c.Attempt), c.CreatedAt, c.ID.ID}
+		return run{c.Name, c.State == runtime.Running, number(c), c.CreatedAt, c.ID.ID}
 	})
+}
+
+// number is the restart count of a listed container, by which statuses are ordered too. The attempt may be higher, because a run
+// skips names that the runtime has reserved, so it counts only if there is nothing else.
+func number(c *runtime.Container) int {
+	if n, err := strconv.ParseInt(c.Annotations[runtime.AnnotationRestartCount], 10, 31); err == nil && n >= 0 {
+		return int(n)
+	}
+	return int(c.Attempt)
 }
 
 // sandboxes orders latest first (spec/runtime.md 1.3).

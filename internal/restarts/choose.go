@@ -55,12 +55,24 @@ func runOf(c *v1.Container, view *runtime.PodStatus, pending *Asked) (Run, bool)
 		return Run{}, false
 	}
 	if record.State == runtime.Running {
-		return Run{Container: c.Name, ID: record.ID.String(), RestartCount: record.RestartCount}, true
+		return Run{Container: c.Name, ID: record.ID.String(), RestartCount: highest(c.Name, view)}, true
 	}
 	if run, under := pending.of(c.Name); under && !replaced(run, view) {
 		return run, true
 	}
 	return Run{}, false
+}
+
+// highest returns the highest restart count of a container's runs. That of the one that goes on may be lower than those
+// of earlier runs (spec/runtime.md 1.3), which must not count as later ones. What was only created is no run: the next one
+// takes its number.
+func highest(container string, view *runtime.PodStatus) (n int) {
+	for _, c := range view.Containers {
+		if c.Name == container && c.State != runtime.Created {
+			n = max(n, c.RestartCount)
+		}
+	}
+	return n
 }
 
 // mayRestart returns why a container must not run a second time, nil if it may.

@@ -17,7 +17,7 @@ type Run struct {
 	Container string `json:"container"`
 	// ID in the form a status uses (runtime://id).
 	ID string `json:"id"`
-	// RestartCount of the run. The run that replaces it has a higher one.
+	// RestartCount is the highest up to this run. The run that replaces it has a higher one.
 	RestartCount int `json:"restartCount,omitempty"`
 }
 

@@ -118,6 +118,28 @@ func TestChoose(t *testing.T) {
 	}
 }
 
+// TestRunWithALowCount: OC2. The run that goes on has a lower count than an earlier one, which lists had lacked
+// (spec/runtime.md 1.3). That one does not replace it.
+func TestRunWithALowCount(t *testing.T) {
+	pod := newPod(v1.RestartPolicyOnFailure)
+	runs, err := restarts.Choose(pod, view("main#0=running main#5=exited"), nil, []string{"main"})
+	if err != nil || say(runs) != "main#0" {
+		t.Fatalf("%s, %v", say(runs), err)
+	}
+	a := (*restarts.Asked)(nil).With(runs, "", time.Time{})
+	for shown, pending := range map[string]bool{
+		"main#5=exited main#0=exited": true, "main#6=created main#5=exited main#0=exited": true, "main#6=running main#5=exited main#0=exited": false,
+	} {
+		if got := a.After(pod, view(shown)).Pending(); got != pending {
+			t.Errorf("%s: pending %v, want %v", shown, got, pending)
+		}
+	}
+	runs, _ = restarts.Choose(pod, view("main#0=running main#1=created"), nil, []string{"main"})
+	if (*restarts.Asked)(nil).With(runs, "", time.Time{}).After(pod, view("main#1=running main#0=exited")).Pending() {
+		t.Error("the next run took the number of one that was only created, and does not count")
+	}
+}
+
 // TestAfter: OC2: a run is replaced when a later one of its container has begun, and counted once.
 func TestAfter(t *testing.T) {
 	for _, test := range []struct {

@@ -188,21 +188,26 @@ func (st *starting) targetID() (string, error) {
 	return record.ID.ID, nil
 }
 
-// restartCount returns one more than that of the last run, by the runtime's records, the log
+// restartCount returns one more than the highest of the earlier runs, by the runtime's records, the log
 // files and the memory of earlier runs: the runtime may have lost some of them
-// (spec/runtime.md 2.8). A container that was created and never started has not run: the next
+// (spec/runtime.md 2.8). The latest run need not have the highest (1.3). A container that was created and never started has not run: the next
 // one takes its place and its number, unless dropCreated could not remove it.
 func (st *starting) restartCount() int {
 	next := st.m.nextLog(logDirName(st.pod), st.spec.Name)
 	if remembered := st.m.options.NextRun; remembered != nil {
 		next = max(next, remembered(st.pod.UID, st.spec.Name))
 	}
-	switch record := st.status.Container(st.spec.Name); {
-	case record == nil:
-	case record.State == runtime.Created && !st.stays:
-		next = max(next, record.RestartCount)
-	default:
-		next = max(next, record.RestartCount+1)
+	if st.status == nil {
+		return next
+	}
+	for _, record := range st.status.Containers {
+		switch {
+		case record.Name != st.spec.Name:
+		case record.State == runtime.Created && !st.stays:
+			next = max(next, record.RestartCount)
+		default:
+			next = max(next, record.RestartCount+1)
+		}
 	}
 	return next
 }
