@@ -376,8 +376,8 @@ func TestDrainOfPodsThatAreListedAgain(t *testing.T) {
 		began := time.Now()
 		d := &drained{
 			known:  []podworkers.Explanation{{UID: "slow"}, {UID: "web", State: finished}},
-			listed: []*runtime.Pod{{UID: "web"}, runningPod("orphan")},
-			stops:  func(context.Context) error { <-time.After(10 * time.Second); return nil },
+			listed: []*runtime.Pod{{UID: "web"}, runningPod("orphan")}, stale: true,
+			stops: func(context.Context) error { <-time.After(10 * time.Second); return nil },
 		}
 		left := map[string]bool{"web": true, "orphan": true}
 		runs := true
@@ -465,5 +465,52 @@ func TestDrainBeginsNothingAfterItsContext(t *testing.T) {
 		}
 		close(answer)
 		synctest.Wait()
+	})
+}
+
+// TestDrainLooksAgainForPods: pleg.md R7. A pod without a worker that the runtime did not show when the drain removed it is
+// removed once it is listed again, if another pod takes that long to stop.
+func TestDrainLooksAgainForPods(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		d := &drained{listed: []*runtime.Pod{runningPod("slow"), {UID: "web"}}, stale: true}
+		left := true
+		d.stuck = func(_ context.Context, call string) error {
+			switch call {
+			case "kill slow":
+				<-time.After(time.Minute)
+			case "remove web":
+				d.mu.Lock()
+				defer d.mu.Unlock()
+				if time.Since(began) > 5*time.Second {
+					left, d.listed = false, nil
+				}
+			}
+			return nil
+		}
+		if err := d.run(t.Context()); err != nil || left {
+			t.Errorf("%v, is it left: %v", err, left)
+		}
+		if got := d.of("slow"); strings.Count(got, "kill") > 1+drainRounds {
+			t.Errorf("slow: %q", got)
+		}
+	})
+}
+
+// TestDrainIsOverWithoutALastLook: a runtime that stops once all pods are gone keeps no drain from its end.
+func TestDrainIsOverWithoutALastLook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lists := 0
+		d := &drained{listed: []*runtime.Pod{{UID: "web"}}}
+		d.asked = func() {
+			if lists++; lists > 1 {
+				<-time.After(time.Hour)
+			}
+		}
+		began := time.Now()
+		if err := d.run(t.Context()); err != nil || time.Since(began) != drainReadLimit+deafAfter {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		<-time.After(2 * time.Hour)
 	})
 }

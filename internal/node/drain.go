@@ -31,6 +31,9 @@ const (
 // drainPeriod is the time between two looks for pods that have finished while others have not.
 const drainPeriod = time.Second
 
+// drainRounds is how often a drain looks again for what is left: a runtime may go on to list what it has removed.
+const drainRounds = 3
+
 // drainReadLimit is how long a drain waits for the runtime to describe a pod.
 const drainReadLimit = 10 * time.Second
 
@@ -124,17 +127,14 @@ func (d *draining) all(ctx context.Context) error {
 	if err != nil {
 		problems = append(problems, fmt.Errorf("look for pods that still run: %w", err))
 	}
-	remains = append(append(remains, listed...), d.again(ctx, listed)...)
-	for _, p := range listed { // that never had a worker, or that the workers failed to stop
-		if p.Running() {
-			d.begin(ctx, p)
+	d.endAll(ctx, append(append(remains, listed...), d.again(ctx, listed)...))
+	for range drainRounds {
+		back := d.back(ctx)
+		if len(back) == 0 {
+			break
 		}
+		d.endAll(ctx, back)
 	}
-	slices.SortFunc(remains, func(a, b *runtime.Pod) int { return cmp.Compare(a.UID, b.UID) })
-	for _, p := range remains {
-		d.begin(ctx, p)
-	}
-	d.under.Wait()
 	for _, uid := range slices.Sorted(maps.Keys(d.left)) {
 		if err := d.left[uid]; errors.Is(err, errNotAllowed) && ctx.Err() == nil {
 			kept = append(kept, err)
@@ -146,6 +146,20 @@ func (d *draining) all(ctx context.Context) error {
 		return fmt.Errorf("%w:\n%w", ErrKept, errors.Join(kept...))
 	}
 	return errors.Join(append(problems, kept...)...)
+}
+
+// endAll stops and removes pods, those first that run: they never had a worker, or the workers failed to stop them.
+func (d *draining) endAll(ctx context.Context, pods []*runtime.Pod) {
+	for _, p := range pods {
+		if p.Running() {
+			d.begin(ctx, p)
+		}
+	}
+	slices.SortStableFunc(pods, func(a, b *runtime.Pod) int { return cmp.Compare(a.UID, b.UID) })
+	for _, p := range pods {
+		d.begin(ctx, p)
+	}
+	d.under.Wait()
 }
 
 func podOfWorker(p podworkers.Explanation) *runtime.Pod {
@@ -209,6 +223,22 @@ func (d *draining) again(ctx context.Context, listed []*runtime.Pod) (failed []*
 		}
 	}
 	return failed
+}
+
+// back returns the pods that are listed although they are over, or were not listed before: the runtime may have been
+// restarted while the drain waited for other pods. If it does not answer soon, what the drain has done counts.
+func (d *draining) back(ctx context.Context) []*runtime.Pod {
+	if len(d.begun) == 0 {
+		return nil
+	}
+	ctx, cancel := timing.WithTimeout(ctx, d.Clock, drainReadLimit)
+	defer cancel()
+	listed, _ := list(ctx, d.Runtime, d.Clock)
+	listed = slices.DeleteFunc(listed, func(p *runtime.Pod) bool { return d.left[p.UID] != nil })
+	for _, p := range listed {
+		delete(d.begun, p.UID)
+	}
+	return listed
 }
 
 // begin stops a pod if it runs, and removes what is left of it. Those that run are told at the same time

@@ -26,6 +26,7 @@ type drained struct {
 	stops            func(ctx context.Context) error // unless nil, instead of stopErr
 	known            []podworkers.Explanation
 	listed           []*runtime.Pod
+	stale            bool   // listed has what was removed too
 	asked            func() // unless nil
 	// fails is what a call does with an error.
 	fails map[string]error
@@ -102,7 +103,9 @@ func (d *drained) ListPods(context.Context) ([]*runtime.Pod, error) {
 	if d.listErr != nil {
 		return nil, d.listErr
 	}
-	return d.listed, nil
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.listed), nil
 }
 
 func (d *drained) ReadNow(ctx context.Context, uid types.UID) (*runtime.PodStatus, error) {
@@ -114,7 +117,13 @@ func (d *drained) KillPod(ctx context.Context, _ *v1.Pod, view *runtime.PodStatu
 }
 
 func (d *drained) RemovePod(ctx context.Context, uid types.UID) error {
-	return d.do(ctx, "remove", uid)
+	err := d.do(ctx, "remove", uid)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err == nil && !d.stale {
+		d.listed = slices.DeleteFunc(slices.Clone(d.listed), func(p *runtime.Pod) bool { return p.UID == uid })
+	}
+	return err
 }
 
 func (d *drained) RemovePodDir(ctx context.Context, uid types.UID) error {
@@ -153,7 +162,7 @@ func TestDrainRemovesWhatIsLeft(t *testing.T) {
 				t.Errorf("%s: calls %q, want %q", pod, got, want)
 			}
 		}
-		if got := d.take(); len(got) != 13 || got[0] != "terminate" || got[1] != "list" {
+		if got := d.take(); len(got) != 14 || got[0] != "terminate" || got[1] != "list" || got[13] != "list" {
 			t.Errorf("calls %v", got)
 		}
 	})

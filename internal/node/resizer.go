@@ -45,8 +45,9 @@ type ResizerOptions struct {
 	Levels      CgroupLevels // nil if there are none
 	// Active returns the pods that have resources of this node.
 	Active func() []*v1.Pod
-	// Known returns a pod on record with the resources that it was admitted with, or nil.
-	Known func(uid types.UID) *v1.Pod
+	// Known returns the pod on record with the resources that it was admitted with, or nil if the pod, as its source
+	// wants it, is in another life.
+	Known func(pod *v1.Pod) *v1.Pod
 	// Orphaned reports whether no source wants the UID and no worker knows it.
 	Orphaned func(uid types.UID) bool
 	Clock    clock.WithTicker
@@ -118,7 +119,7 @@ func (g Grants) Allocate(pod *v1.Pod) (*v1.Pod, bool, error) {
 // Admitted notes what an admitted pod asks for: that is its own, and a later change is a resize. A pod that an
 // earlier agent admitted was admitted as that agent knew it.
 func (r *Resizer) Admitted(pod *v1.Pod) {
-	if known := r.options.Known(pod.UID); known != nil {
+	if known := r.options.Known(pod); known != nil {
 		pod = known
 	}
 	r.options.Allocations.Admitted(pod)

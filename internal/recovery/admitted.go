@@ -5,7 +5,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/status/checkpoint"
 )
@@ -13,11 +12,19 @@ import (
 // A pod is allocated what it was admitted with (spec/runtime.md 21.1), even if its source changes it before its first
 // step and the agent is replaced in between.
 
-// AdmittedAs returns the pod on record with the resources that it was admitted with, or nil as [Journal.Owner] does.
-func (j *Journal) AdmittedAs(uid types.UID) *v1.Pod {
-	pod, _ := j.Owner(uid)
-	r := j.keeper.Get(uid)
-	if pod == nil || r == nil || r.Admission == nil || r.Admission.Resources == nil || allocated(r, r.Admission.Resources) {
+// AdmittedAs returns the pod on record with the resources that it was admitted with, or nil as [Journal.Owner] does. It
+// also returns nil if wanted, the pod as its source wants it, begins another life than the one on record: that is
+// allocated what it asks for.
+func (j *Journal) AdmittedAs(wanted *v1.Pod) *v1.Pod {
+	pod, _ := j.Owner(wanted.UID)
+	r := j.keeper.Get(wanted.UID)
+	if pod == nil || r == nil {
+		return nil
+	}
+	if next := continuationOf(wanted, r, j.clock.Now()); next.newLife || next.again {
+		return nil
+	}
+	if r.Admission == nil || r.Admission.Resources == nil || allocated(r, r.Admission.Resources) {
 		return pod
 	}
 	was := map[string]v1.ResourceRequirements{}
