@@ -27,12 +27,34 @@ type hiddenObject struct {
 	// recalled: no status has had the object yet; sandbox says what it is. waits counts the relists that have lacked it.
 	recalled, sandbox bool
 	waits             int
-	// unread: the latest reading has failed; lists counts the relists that have lacked the object since the first
-	// failure in a row.
+	unreadCount
+	wait time.Duration
+	due  time.Time
+}
+
+// unreadCount is how long an object that lists lack could not be read either: a runtime may have no proper answer for what it
+// has lost (R7). unread: the latest reading has failed; lists counts the relists that have lacked the object since the first
+// failure in a row.
+type unreadCount struct {
 	unread bool
 	lists  int
-	wait   time.Duration
-	due    time.Time
+}
+
+// note takes a reading into account. lists is the count if it is the first that failed.
+func (c *unreadCount) note(unread bool, lists int) {
+	switch {
+	case !unread:
+		*c = unreadCount{}
+	case !c.unread:
+		*c = unreadCount{unread: true, lists: lists}
+	}
+}
+
+// countList counts a relist that lacks the object.
+func (c *unreadCount) countList() {
+	if c.unread {
+		c.lists++
+	}
 }
 
 // hiddenReading says whether an object that the list lacks could be read.
@@ -102,9 +124,7 @@ func (r *record) countHidden(shared bool) (unread bool) {
 		if shared {
 			continue
 		}
-		if h.unread {
-			h.lists++
-		}
+		h.countList()
 		if h.recalled {
 			h.waits++
 		}
@@ -112,8 +132,8 @@ func (r *record) countHidden(shared bool) (unread bool) {
 	for i := range r.made {
 		m := &r.made[i]
 		unread = unread || m.unread
-		if m.unread && !shared {
-			m.lists++
+		if !shared {
+			m.countList()
 		}
 	}
 	return unread
@@ -153,14 +173,12 @@ func (r *record) hide(j *job, readings []hiddenReading, now time.Time) (hidden [
 			h = *known
 		}
 		h.recalled, h.waits = false, 0
+		h.note(reading.unread, j.firstCount())
 		if reading.unread {
-			if !h.unread {
-				h.lists = j.firstCount()
-			}
-			h.unread, h.wait, h.due = true, 0, now
+			h.wait, h.due = 0, now
 		} else {
 			h.wait = backoff.Next(firstBackoff, maxBackoff, h.wait)
-			h.unread, h.lists, h.due = false, 0, now.Add(h.wait)
+			h.due = now.Add(h.wait)
 		}
 		hidden = append(hidden, h)
 	}
@@ -172,19 +190,15 @@ func (r *record) noteUnread(j *job, readings []hiddenReading) {
 	for _, reading := range readings {
 		known := hiddenBy(r.hidden, reading.id)
 		switch {
-		case !reading.unread:
-			if known != nil {
-				known.unread, known.lists = false, 0
-			}
-		case known == nil:
+		case known != nil:
+			known.note(reading.unread, j.firstCount())
+		case reading.unread:
 			h := hiddenObject{id: reading.id}
 			if recalled := hiddenBy(j.hidden, reading.id); recalled != nil {
 				h = *recalled // a sandbox that the job has recalled
 			}
-			h.unread, h.lists = true, j.firstCount()
+			h.unreadCount = unreadCount{unread: true, lists: j.firstCount()}
 			r.hidden = append(r.hidden, h)
-		case !known.unread:
-			known.unread, known.lists = true, j.firstCount()
 		}
 	}
 }

@@ -23,9 +23,7 @@ type madeObject struct {
 	// sandboxID is the sandbox of a container, empty for a sandbox.
 	sandboxID string
 	listed    bool
-	// unread and lists are as in hiddenObject: a runtime that has lost the object may have no proper answer.
-	unread bool
-	lists  int
+	unreadCount
 }
 
 // Made says that the runtime has just made an object for the pod. From now on every reading of the
@@ -78,7 +76,7 @@ func (r *record) unseen() bool { return len(r.made) > 0 }
 func (r *record) listedMade(id string) {
 	for i := range r.made {
 		if m := &r.made[i]; m.id == id {
-			m.listed, m.unread, m.lists = true, false, 0
+			m.listed, m.unreadCount = true, unreadCount{}
 		}
 	}
 }
@@ -87,12 +85,8 @@ func (r *record) listedMade(id string) {
 func (r *record) noteMade(j *job, readings []hiddenReading) {
 	for _, reading := range readings {
 		for i := range r.made {
-			switch m := &r.made[i]; {
-			case m.id != reading.id:
-			case !reading.unread:
-				m.unread, m.lists = false, 0
-			case !m.unread:
-				m.unread, m.lists = true, j.firstCount()
+			if m := &r.made[i]; m.id == reading.id {
+				m.note(reading.unread, j.firstCount())
 			}
 		}
 	}
@@ -162,7 +156,7 @@ func (r *record) dropShown() {
 func (r *record) takeIn(j *job, result *reading) {
 	r.made = slices.DeleteFunc(r.made, func(m madeObject) bool { return slices.Contains(result.missing, m.id) })
 	for i := range r.made {
-		r.made[i].unread, r.made[i].lists = false, 0
+		r.made[i].unreadCount = unreadCount{}
 	}
 	for _, id := range result.shown {
 		r.listedMade(id)

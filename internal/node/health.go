@@ -79,10 +79,12 @@ func NewHealth(options HealthOptions) *Health {
 
 // Run asks until ctx ends.
 func (h *Health) Run(ctx context.Context) error {
-	for h.ask(ctx); timing.Sleep(ctx, h.options.Clock, h.pause()) == nil; {
+	for {
 		h.ask(ctx)
+		if timing.Sleep(ctx, h.options.Clock, h.pause()) != nil {
+			return nil
+		}
 	}
-	return nil
 }
 
 // pause is the time until the next question.

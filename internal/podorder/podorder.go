@@ -34,10 +34,17 @@ func Pod(pod *runtime.Pod) {
 // number is the restart count of a listed container, by which statuses are ordered too. The attempt may be higher, because a run
 // skips names that the runtime has reserved, so it counts only if there is nothing else.
 func number(c *runtime.Container) int {
-	if n, err := strconv.ParseInt(c.Annotations[runtime.AnnotationRestartCount], 10, 31); err == nil && n >= 0 {
-		return int(n)
+	if n, ok := RestartCount(c.Annotations); ok {
+		return n
 	}
 	return int(c.Attempt)
+}
+
+// RestartCount returns the restart count that a container's annotations name, if they name one. A status has 32 bits for it, and
+// later runs need room.
+func RestartCount(annotations map[string]string) (n int, ok bool) {
+	count, err := strconv.ParseInt(annotations[runtime.AnnotationRestartCount], 10, 31)
+	return int(count), err == nil && count >= 0
 }
 
 // sandboxes orders latest first (spec/runtime.md 1.3).

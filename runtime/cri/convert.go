@@ -7,6 +7,7 @@ import (
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright/internal/podorder"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -83,8 +84,8 @@ func NewContainerStatus(s *runtimeapi.ContainerStatus, runtimeName string) *runt
 	if out.ImageID == "" {
 		out.ImageID = out.ImageRef
 	}
-	if n, err := strconv.ParseInt(s.GetAnnotations()[runtime.AnnotationRestartCount], 10, 31); err == nil && n > 0 {
-		out.RestartCount = int(n) // a status has 32 bits for it, and later runs need room
+	if n, ok := podorder.RestartCount(s.GetAnnotations()); ok {
+		out.RestartCount = n
 	}
 	if h, err := strconv.ParseUint(s.GetAnnotations()[runtime.AnnotationHash], 16, 64); err == nil {
 		out.Hash = h
