@@ -75,7 +75,7 @@ func (p *parts) tie() {
 	p.dead.Desired, p.dead.Heard, p.dead.Removals = store, p.loop.Ready, p.workers
 	p.dead.MaybeWanted, p.dead.Permit, p.images.Permit = p.housekeeper.MaybeWanted, p.housekeeper.Permit, p.housekeeper.Permit
 	p.shutdown.Stopper, p.shutdown.Start = p.workers, p.recovery
-	p.shutdown.Runtime = cri.NewView(p.config.Runtime, cri.ViewOptions{OwnerID: p.config.Node.OwnerID, Clock: p.config.Clock})
+	p.shutdown.Runtime = node.Lister{Runtime: cri.NewView(p.config.Runtime, cri.ViewOptions{OwnerID: p.config.Node.OwnerID, Clock: p.config.Clock}), Hidden: p.pleg}
 	*p.mirrored = node.Mirrored{Store: store, Statuses: p.status, Lived: p.journal.Lived}
 	p.problems = &node.Problems{
 		Clock: p.config.Clock, Logger: p.logger("problems"), Meter: p.config.Observe.MeterProvider.Meter("github.com/podwright/podwright"),

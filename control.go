@@ -152,7 +152,8 @@ type drain struct {
 var ErrKept = node.ErrKept
 
 // Drain stops every pod, each with its own grace period, removes their remains from the runtime, and ends Run. It
-// returns once Run has returned, nil if every pod is gone. Pods are stopped whatever the sources and the host say.
+// returns once Run has returned, nil if every pod is gone. Pods are stopped whatever the sources and the host say. If the
+// engine's start is not over, Drain stops what it sees and waits up to 1 min for the rest to be known, otherwise it fails.
 // A pod's remains are kept if the host objects (Cleanup.Veto), or if a source that could not name all its pods, for
 // example because of an unreadable manifest, may want the pod: then the error is an [ErrKept] that names each pod and
 // why it was kept. If ctx or Run's context ends first, the remaining pods are left as they are, and the error names
@@ -187,7 +188,7 @@ func (p *parts) stopPods(ctx context.Context, d *drain) error {
 	defer cancel(nil)
 	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
 	return node.Drain{
-		Workers: p.workers, Runtime: p.shutdown.Runtime, Reader: p.pleg, Pods: p.pods, Kill: p.recovery.KillOrphan, Forget: p.journal.Drained, Permit: p.housekeeper.Permit, Clock: p.config.Clock,
+		Workers: p.workers, Runtime: p.shutdown.Runtime, Reader: p.pleg, Pods: p.pods, Start: p.recovery, Kill: p.recovery.KillOrphan, Forget: p.journal.Drained, Permit: p.housekeeper.Permit, Clock: p.config.Clock,
 	}.Run(both)
 }
 

@@ -34,7 +34,7 @@ func (p *parts) components() []lifecycle.Component {
 		{Name: "calls of the runtime", Run: p.calls.Run, Stop: work},
 		{Name: "workers", Run: p.workers.Run, Stop: work},
 
-		{Name: "recovery", Run: p.recovery.Run, Stop: input, End: lifecycle.Fine},
+		{Name: "recovery", Run: p.recovery.Run, Stop: work, End: lifecycle.Fine},
 		{Name: "loop", Run: p.loop.Run, Stop: input, End: lifecycle.Done},
 		{Name: "eviction", Run: p.evictions.Run, Stop: input},
 		{Name: "return of static pods", Run: p.returns.Run, Stop: input},

@@ -303,12 +303,17 @@ func (g *Generator) ListRunning(ctx context.Context) ([]*runtime.Pod, error) {
 	if err != nil {
 		return nil, err
 	}
-	return g.runningIn(g.view.Pods(listing)), nil
+	return slices.DeleteFunc(g.addHidden(g.view.Pods(listing), false), func(p *runtime.Pod) bool { return !p.Running() }), nil
 }
 
-// runningIn returns those of the listed pods that run, and with them, whole pods or parts of them, what runs according to the
-// cache and the list lacks: it may be partial (R7).
-func (g *Generator) runningIn(pods []*runtime.Pod) []*runtime.Pod {
+// AddHidden adds to the pods of a list what runs according to their cached statuses and the list lacks, whole pods or parts
+// of them: a list may be partial, and only the answer to a reading by ID shows that an object is gone (R7). What was recalled
+// counts as running until it was read. AddHidden changes the pods and returns them with those that it adds, sorted by UID. It
+// makes no call and never blocks.
+func (g *Generator) AddHidden(pods []*runtime.Pod) []*runtime.Pod { return g.addHidden(pods, true) }
+
+// addHidden is AddHidden, with what has no status yet or without.
+func (g *Generator) addHidden(pods []*runtime.Pod, recalled bool) []*runtime.Pod {
 	listed := make(map[types.UID]*runtime.Pod, len(pods))
 	for _, p := range pods {
 		listed[p.UID] = p
@@ -323,14 +328,18 @@ func (g *Generator) runningIn(pods []*runtime.Pod) []*runtime.Pod {
 		if pod == nil {
 			pod = &runtime.Pod{UID: r.uid, Name: r.name, Namespace: r.namespace}
 		}
-		if status, _ := g.cache.get(r.uid); r.addRunning(pod, status) {
+		status, _ := g.cache.get(r.uid)
+		added := r.addRunning(pod, status)
+		if recalled {
+			added = r.addRecalled(pod) || added
+		}
+		if added {
 			podorder.Pod(pod)
 			if listed[r.uid] == nil {
 				pods = append(pods, pod)
 			}
 		}
 	}
-	pods = slices.DeleteFunc(pods, func(p *runtime.Pod) bool { return !p.Running() })
 	slices.SortFunc(pods, func(a, b *runtime.Pod) int { return cmp.Compare(a.UID, b.UID) })
 	return pods
 }
@@ -355,6 +364,27 @@ func (r *record) addRunning(pod *runtime.Pod, status *runtime.PodStatus) (added 
 			added = true
 			pod.Containers = append(pod.Containers, condenseContainer(c))
 		}
+	}
+	return added
+}
+
+// addRecalled adds to a listed pod what it lacks and was recalled: as far as it was read, if it runs, or else by its ID. It
+// reports whether there is any.
+func (r *record) addRecalled(pod *runtime.Pod) (added bool) {
+	if !r.recalls() {
+		return false
+	}
+	added = r.addRunning(pod, r.partial)
+	for _, h := range r.hidden {
+		switch {
+		case !h.recalled || has(pod, h.id) || slices.Contains(r.gone, h.id) || r.partial != nil && statusHas(r.partial, h.id):
+			continue
+		case h.sandbox:
+			pod.Sandboxes = append(pod.Sandboxes, &runtime.Sandbox{ID: h.id, State: runtime.Running})
+		default:
+			pod.Containers = append(pod.Containers, &runtime.Container{ID: runtime.ContainerID{ID: h.id}, State: runtime.Running})
+		}
+		added = true
 	}
 	return added
 }

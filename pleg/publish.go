@@ -78,6 +78,9 @@ func (g *Generator) failed(j *job, result reading) {
 	}
 	r.noteUnread(j, result.hidden)
 	r.noteMade(j, result.made)
+	if !r.known && result.status != nil {
+		r.partial = result.status
+	}
 	if result.stamp != 0 {
 		r.reinspect = true
 		if g.cache.set(r.uid, nil, result.err, result.stamp) {
@@ -154,7 +157,7 @@ func (g *Generator) publish(r *record, status *runtime.PodStatus, objects []obje
 		r.name, r.namespace = status.Name, status.Namespace
 	}
 	r.objects, r.known, r.fingerprint, r.stamp = objects, true, fingerprint, status.Stamp
-	r.alive, r.reinspect, r.missing = anyRunning(objects), false, 0
+	r.alive, r.reinspect, r.missing, r.partial = anyRunning(objects), false, 0, nil
 	g.close(r, status.Stamp)
 	g.deliver(r, kinds, died, status)
 	return true

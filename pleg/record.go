@@ -29,6 +29,9 @@ type record struct {
 	// hidden are the objects that the latest list lacked. The fingerprint is without them.
 	hidden []hiddenObject
 
+	// partial is what the last reading that failed has found of a pod without a status.
+	partial *runtime.PodStatus
+
 	// disputed is the last reading that contradicted its list.
 	disputed dispute
 

@@ -15,17 +15,9 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/cleanup"
-	"github.com/podwright/podwright/internal/backoff"
 	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/runtime"
-)
-
-// drainRetryMin and drainRetryMax bound the pauses between attempts to ask a runtime that does not
-// answer.
-const (
-	drainRetryMin = 100 * time.Millisecond
-	drainRetryMax = 5 * time.Second
 )
 
 // drainPeriod is the time between two looks for pods that have finished while others have not.
@@ -34,8 +26,12 @@ const drainPeriod = time.Second
 // drainRounds is how often a drain looks again for what is left: a runtime may go on to list what it has removed.
 const drainRounds = 3
 
-// drainReadLimit is how long a drain waits for the runtime to describe a pod.
-const drainReadLimit = 10 * time.Second
+// drainReadLimit is how long a drain waits for the runtime to describe a pod, and drainStartLimit how long, once all that
+// it knows is stopped, for the agent's start to find out what else runs.
+const (
+	drainReadLimit  = 10 * time.Second
+	drainStartLimit = time.Minute
+)
 
 // ErrKept says that every pod is stopped, but the remains of some were kept.
 var ErrKept = errors.New("all pods are stopped, but the remains of some are kept")
@@ -46,9 +42,12 @@ type StoppableWorkers interface {
 	Stop(ctx context.Context, mode podworkers.StopMode) error
 }
 
-// PodLister lists the pods in the runtime; [cri.View] does.
-type PodLister interface {
-	ListPods(ctx context.Context) ([]*runtime.Pod, error)
+// Opening is the part of an agent's start that ends when it is known what the runtime has and what is remembered of it;
+// [recovery.Recovery] is.
+type Opening interface {
+	// OpenedC is closed when that is known; until then Gate returns what is missing.
+	OpenedC() <-chan struct{}
+	Gate() error
 }
 
 // PodReader reads a pod past the cache; [pleg.Generator] does.
@@ -69,6 +68,7 @@ type Drain struct {
 	Runtime PodLister
 	Reader  PodReader
 	Pods    PodRemover
+	Start   Opening
 	// Kill returns how to stop a pod without a worker: as it is remembered, with what is left of
 	// its grace (IN7).
 	Kill func(pod *runtime.Pod) podworkers.UpdateOptions
@@ -101,6 +101,9 @@ type draining struct {
 	known    map[types.UID]bool
 	begun    map[types.UID]*ending
 	removals timing.Batch
+	// listedAt is when the runtime had listed its pods, starting whether the agent's start was not over before that.
+	listedAt time.Time
+	starting bool
 	under    sync.WaitGroup
 
 	mu   sync.Mutex
@@ -123,17 +126,15 @@ func (d *draining) all(ctx context.Context) error {
 	if err := d.stopWorkers(ctx); err != nil {
 		problems = append(problems, fmt.Errorf("not every pod could be stopped: %w", err))
 	}
+	d.starting = !timing.Ended(d.Start.OpenedC())
 	listed, err := list(ctx, d.Runtime, d.Clock)
 	if err != nil {
 		problems = append(problems, fmt.Errorf("look for pods that still run: %w", err))
 	}
+	d.listedAt = d.Clock.Now()
 	d.endAll(ctx, append(append(remains, listed...), d.again(ctx, listed)...))
-	for range drainRounds {
-		back := d.back(ctx)
-		if len(back) == 0 {
-			break
-		}
-		d.endAll(ctx, back)
+	if err := d.lookAgain(ctx); err != nil {
+		problems = append(problems, fmt.Errorf("look for pods that the runtime did not list: %w", err))
 	}
 	for _, uid := range slices.Sorted(maps.Keys(d.left)) {
 		if err := d.left[uid]; errors.Is(err, errNotAllowed) && ctx.Err() == nil {
@@ -210,13 +211,7 @@ func (d *draining) again(ctx context.Context, listed []*runtime.Pod) (failed []*
 	if ctx.Err() != nil {
 		return nil
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for uid := range d.left {
-		failed = append(failed, &runtime.Pod{UID: uid, Namespace: d.begun[uid].pod.Namespace, Name: d.begun[uid].pod.Name})
-		delete(d.left, uid)
-		delete(d.begun, uid)
-	}
+	failed = d.takeLeft(func(error) bool { return true })
 	for _, p := range listed {
 		if e := d.begun[p.UID]; e != nil && timing.Ended(e.done) {
 			delete(d.begun, p.UID)
@@ -225,20 +220,79 @@ func (d *draining) again(ctx context.Context, listed []*runtime.Pod) (failed []*
 	return failed
 }
 
-// back returns the pods that are listed although they are over, or were not listed before: the runtime may have been
-// restarted while the drain waited for other pods. If it does not answer soon, what the drain has done counts.
-func (d *draining) back(ctx context.Context) []*runtime.Pod {
-	if len(d.begun) == 0 {
+// takeLeft returns the pods that were left for such a reason, so that they are tried again.
+func (d *draining) takeLeft(why func(err error) bool) (pods []*runtime.Pod) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for uid, err := range d.left {
+		if why(err) {
+			pods = append(pods, &runtime.Pod{UID: uid, Namespace: d.begun[uid].pod.Namespace, Name: d.begun[uid].pod.Name})
+			delete(d.left, uid)
+			delete(d.begun, uid)
+		}
+	}
+	return pods
+}
+
+// lookAgain stops and removes what is listed although it is over, or was not listed before: the runtime may have been
+// restarted while the drain waited for other pods. What has failed soon is tried again. If the runtime does not answer soon,
+// what the drain has done counts, unless the agent's start was not over: what lists lack was not known then.
+func (d *draining) lookAgain(ctx context.Context) error {
+	if err := d.awaitStart(ctx); err != nil {
+		return err
+	}
+	mustAnswer := d.starting
+	for i := 0; i < drainRounds && ctx.Err() == nil; i++ {
+		failed := d.takeLeft(d.mayRecover)
+		if len(failed) > 0 {
+			_ = timing.Sleep(ctx, d.Clock, drainPeriod) // once ctx has ended, they fail again, and are named
+		}
+		back, err := d.back(ctx)
+		again := append(back, failed...)
+		d.endAll(ctx, again)
+		if mustAnswer && err != nil {
+			return err
+		}
+		if mustAnswer = false; len(again) == 0 {
+			break
+		}
+	}
+	if mustAnswer {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// mayRecover reports whether to try again what has failed: soon, or because the runtime may just have been started.
+func (d *draining) mayRecover(err error) bool {
+	return !errors.Is(err, errNotAllowed) && (d.starting || d.Clock.Since(d.listedAt) < drainReadLimit)
+}
+
+// awaitStart waits until the agent's start is over, for a while.
+func (d *draining) awaitStart(ctx context.Context) error {
+	if timing.Ended(d.Start.OpenedC()) {
 		return nil
 	}
+	limited, cancel := timing.WithTimeout(ctx, d.Clock, drainStartLimit)
+	defer cancel()
+	select {
+	case <-d.Start.OpenedC():
+		return nil
+	case <-limited.Done():
+		return errors.Join(d.Start.Gate(), context.Cause(ctx))
+	}
+}
+
+// back returns the pods that are listed, or that lists lack, except those that the drain has failed to stop or to remove.
+func (d *draining) back(ctx context.Context) ([]*runtime.Pod, error) {
 	ctx, cancel := timing.WithTimeout(ctx, d.Clock, drainReadLimit)
 	defer cancel()
-	listed, _ := list(ctx, d.Runtime, d.Clock)
+	listed, err := list(ctx, d.Runtime, d.Clock)
 	listed = slices.DeleteFunc(listed, func(p *runtime.Pod) bool { return d.left[p.UID] != nil })
 	for _, p := range listed {
 		delete(d.begun, p.UID)
 	}
-	return listed
+	return listed, err
 }
 
 // begin stops a pod if it runs, and removes what is left of it. Those that run are told at the same time
@@ -254,7 +308,7 @@ func (d *draining) begin(ctx context.Context, p *runtime.Pod) {
 		if err := d.end(ctx, p); err != nil {
 			d.mu.Lock()
 			defer d.mu.Unlock()
-			d.left[p.UID] = fmt.Errorf("pod %s/%s (%s): %w", p.Namespace, p.Name, p.UID, err)
+			d.left[p.UID] = fmt.Errorf("pod %s (%s): %w", d.nameOf(p), p.UID, err)
 		}
 	})
 	if !p.Running() {
@@ -262,22 +316,18 @@ func (d *draining) begin(ctx context.Context, p *runtime.Pod) {
 	}
 }
 
-// errNotAllowed says that a rule keeps what is left of a pod.
-var errNotAllowed = errors.New("it is not allowed")
-
-// list asks what the runtime has until the runtime answers or ctx ends, even if the runtime does not
-// hear that: a runtime that is down may still run pods that were never seen.
-func list(ctx context.Context, from PodLister, c clock.Clock) ([]*runtime.Pod, error) {
-	for pause := drainRetryMin; ; pause = backoff.Next(drainRetryMin, drainRetryMax, pause) {
-		listed, err := answered(ctx, c, "ListPods", from.ListPods)
-		if err == nil || ctx.Err() != nil {
-			return listed, err
-		}
-		if timing.Sleep(ctx, c, pause) != nil {
-			return nil, err
+// nameOf returns the namespace and name of a pod; no list may have named it.
+func (d *draining) nameOf(p *runtime.Pod) string {
+	if p.Name == "" {
+		if remembered := d.Kill(p).Pod; remembered != nil {
+			return remembered.Namespace + "/" + remembered.Name
 		}
 	}
+	return p.Namespace + "/" + p.Name
 }
+
+// errNotAllowed says that a rule keeps what is left of a pod.
+var errNotAllowed = errors.New("it is not allowed")
 
 // end stops a pod if it runs, and removes what is left of it.
 func (d Drain) end(ctx context.Context, p *runtime.Pod) error {

@@ -35,7 +35,20 @@ type drained struct {
 	// permit forbids removals; nil: none.
 	permit Permit
 	forgot func() // unless nil
+	// opened, unless nil, is closed when the agent's start is over.
+	opened chan struct{}
 }
+
+func (d *drained) OpenedC() <-chan struct{} {
+	if d.opened != nil {
+		return d.opened
+	}
+	over := make(chan struct{})
+	close(over)
+	return over
+}
+
+func (d *drained) Gate() error { return errStarting }
 
 func (d *drained) permits(a cleanup.Action) rule.Denial {
 	if d.permit == nil {
@@ -132,7 +145,7 @@ func (d *drained) RemovePodDir(ctx context.Context, uid types.UID) error {
 
 func (d *drained) run(ctx context.Context) error {
 	return Drain{
-		Workers: d, Runtime: d, Reader: d, Pods: d, Clock: clock.RealClock{}, Permit: d.permits,
+		Workers: d, Runtime: d, Reader: d, Pods: d, Start: d, Clock: clock.RealClock{}, Permit: d.permits,
 		Kill: func(p *runtime.Pod) podworkers.UpdateOptions { return podworkers.UpdateOptions{RunningPod: p} },
 		Forget: func(uid types.UID) {
 			d.add("forget " + string(uid))

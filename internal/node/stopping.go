@@ -38,10 +38,7 @@ var (
 
 // Start is the start of this process; [recovery.Recovery] is.
 type Start interface {
-	// OpenedC is closed when it is known what the runtime has and what is remembered of it; until
-	// then Gate returns what is missing.
-	OpenedC() <-chan struct{}
-	Gate() error
+	Opening
 	// Remembered returns a pod as it was last desired, or nil. KillRunning returns the update that
 	// stops a pod without a worker, as it is desired unless that is nil.
 	Remembered(uid types.UID) *v1.Pod
