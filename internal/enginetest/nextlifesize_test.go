@@ -3,6 +3,8 @@ package enginetest_test
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,6 +40,22 @@ func TestNextLifeHasItsOwnResources(t *testing.T) {
 		"in another agent": func(r *rig, p *v1.Pod) *rig {
 			gone(r, p)
 			return again(r)
+		},
+		"after a kill before its allocation was dropped": func(r *rig, p *v1.Pod) *rig {
+			dir, kept := filepath.Join(r.root, "state", "resources"), r.t.TempDir()
+			if err := os.MkdirAll(dir, 0o700); err != nil {
+				r.t.Fatal(err)
+			}
+			restore := func(to, from string) {
+				if err := errors.Join(os.RemoveAll(to), os.CopyFS(to, os.DirFS(from))); err != nil {
+					r.t.Fatal(err)
+				}
+			}
+			restore(kept, dir)
+			gone(r, p)
+			r.stop()
+			restore(dir, kept)
+			return newRig(r.t, r.runtime, r.root, roomFor("4")).start()
 		},
 		"in the same agent": func(r *rig, p *v1.Pod) *rig {
 			gone(r, p)

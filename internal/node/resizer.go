@@ -30,6 +30,8 @@ type Allocations interface {
 	Load() error
 	// Admitted notes what a pod was admitted with, unless it was granted something before.
 	Admitted(pod *v1.Pod)
+	// Renewed drops what an earlier life of the UID was granted.
+	Renewed(uid types.UID)
 	// Known returns the pods that were granted something.
 	Known() []types.UID
 	Forget(uid types.UID) error
@@ -48,6 +50,8 @@ type ResizerOptions struct {
 	// Known returns the pod on record with the resources that it was admitted with, or nil if the pod, as its source
 	// wants it, is in another life.
 	Known func(pod *v1.Pod) *v1.Pod
+	// Started reports whether a container of the pod was started in the life on record.
+	Started func(uid types.UID) bool
 	// Orphaned reports whether no source wants the UID and no worker knows it.
 	Orphaned func(uid types.UID) bool
 	Clock    clock.WithTicker
@@ -117,8 +121,12 @@ func (g Grants) Allocate(pod *v1.Pod) (*v1.Pod, bool, error) {
 }
 
 // Admitted notes what an admitted pod asks for: that is its own, and a later change is a resize. A pod that an
-// earlier agent admitted was admitted as that agent knew it.
+// earlier agent admitted was admitted as that agent knew it. Before a pod's first start, what is stored may be of an
+// earlier life that ended when the earlier agent did.
 func (r *Resizer) Admitted(pod *v1.Pod) {
+	if !r.options.Started(pod.UID) {
+		r.options.Allocations.Renewed(pod.UID)
+	}
 	if known := r.options.Known(pod); known != nil {
 		pod = known
 	}

@@ -12,6 +12,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
@@ -27,6 +28,7 @@ type grantTable struct {
 
 func (g *grantTable) Load() error                { g.add("load"); return g.err }
 func (g *grantTable) Admitted(pod *v1.Pod)       { g.add("admitted " + pod.Name) }
+func (g *grantTable) Renewed(uid types.UID)      { g.add("renewed " + string(uid)) }
 func (g *grantTable) Known() []types.UID         { return []types.UID{"known", "gone"} }
 func (g *grantTable) Forget(uid types.UID) error { g.add("forget " + string(uid)); return g.err }
 func (g *grantTable) NextRetry() time.Time       { return g.next }
@@ -45,6 +47,7 @@ func newResizer(g *grantTable, l CgroupLevels) *Resizer {
 	return NewResizer(ResizerOptions{
 		Allocations: g, Levels: l, Clock: clock.RealClock{}, Active: func() []*v1.Pod { return nil },
 		Orphaned: func(uid types.UID) bool { return uid == "gone" },
+		Known:    func(*v1.Pod) *v1.Pod { return nil }, Started: func(uid types.UID) bool { return uid == "started" },
 	})
 }
 
@@ -83,6 +86,18 @@ func TestResizerRetries(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestResizerForgetsAnEarlierLife: spec/runtime.md 21.1. Before a pod's first start, what is stored may be of an earlier life.
+func TestResizerForgetsAnEarlierLife(t *testing.T) {
+	g := &grantTable{}
+	r := newResizer(g, nil)
+	for _, name := range []string{"started", "new"} {
+		r.Admitted(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}})
+	}
+	if got, want := g.take(), []string{"admitted started", "renewed new", "admitted new"}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
 }
 
 // TestPodsWithoutCommonCgroupsWeighNothing: then a start of a container is no change.

@@ -394,6 +394,31 @@ func TestVerdictSurvivesTheAgent(t *testing.T) { // AD5
 	})
 }
 
+func TestVerdictOnAnEarlierLife(t *testing.T) { // AD5
+	synctest.Test(t, func(t *testing.T) {
+		d := newDisk(newRecord("done", finished), newRecord("runs"))
+		for _, r := range d.records {
+			r.Admission = &checkpoint.Admission{}
+		}
+		r := newRig(t, d).keep()
+		memory := r.Verdicts(func() bool { return false })
+		for uid, known := range map[types.UID]bool{"done": false, "runs": true} {
+			if _, got, err := memory.Verdict(newPod(uid)); got != known || err != nil {
+				t.Errorf("%s: known %t, %v", uid, got, err)
+			}
+		}
+		if err := memory.Remember(newPod("done"), admission.Refuse("OutOfcpu", "full")); err != nil {
+			t.Fatal(err)
+		}
+		if now := r.journal.Get("done"); now.Lives != 1 || now.Finished || !now.Admission.Refused {
+			t.Errorf("the verdict has begun no life: %+v", now)
+		}
+		if v, known, err := memory.Verdict(newPod("done")); !known || v.Reason != "OutOfcpu" || err != nil {
+			t.Errorf("%t %+v %v", known, v, err)
+		}
+	})
+}
+
 func TestNewLifeOfAUIDDoesNotCountWhatIsLeft(t *testing.T) { // S5
 	synctest.Test(t, func(t *testing.T) {
 		onFailure := func(p *v1.Pod) { p.Spec.RestartPolicy = v1.RestartPolicyOnFailure }

@@ -63,6 +63,12 @@ func (j *Journal) Began(uid types.UID) bool {
 	return r != nil && !r.StartedAt.IsZero() && r.TerminatedAt.IsZero() && !r.Finished
 }
 
+// Started reports whether a container of a pod on record was started in the life on record.
+func (j *Journal) Started(uid types.UID) bool {
+	r := j.keeper.Get(uid)
+	return r != nil && !r.StartedAt.IsZero()
+}
+
 // retiredWriteAfter is how long to wait before recording that a life is over: most sinks take an
 // end within that time, and then the record is removed anyway.
 const retiredWriteAfter = 10 * time.Second

@@ -31,7 +31,7 @@ func (v verdicts) Verdict(pod *v1.Pod) (admission.Verdict, bool, error) {
 	switch {
 	case r != nil && source != "" && r.Source != "" && r.Source != source: // PS6
 		return admission.Verdict{}, false, nil
-	case r == nil || r.Admission == nil, refusedForShutdown(r) && !v.shuttingDown():
+	case r == nil || r.Admission == nil, refusedForShutdown(r) && !v.shuttingDown(), v.recovery.journal.beginsLife(pod, r):
 		return admission.Verdict{}, false, nil
 	case !r.Admission.Refused:
 		return admission.Verdict{}, true, nil
@@ -40,16 +40,27 @@ func (v verdicts) Verdict(pod *v1.Pod) (admission.Verdict, bool, error) {
 }
 
 // Remember records a verdict, which is soon on the disk. Setup waits for that (CK5), and so do the
-// sinks for the status of a refused pod.
+// sinks for the status of a refused pod. A verdict on another life than that on record begins it.
 func (v verdicts) Remember(pod *v1.Pod, verdict admission.Verdict) error {
 	j := v.recovery.journal
 	at := j.clock.Now()
+	if r := j.Get(pod.UID); r != nil && j.beginsLife(pod, r) {
+		j.options.Renewed(pod.UID) // first, so that nothing of the earlier life gets into the new record
+		j.Renew(pod.UID)
+	}
 	j.keeper.Ensure(pod.UID, func(r *checkpoint.Record) checkpoint.Class {
 		describe(r, pod)
 		r.Admission = &checkpoint.Admission{At: at, Refused: !verdict.Admitted(), Reason: verdict.Reason, Message: verdict.Message}
 		return checkpoint.Durable
 	})
 	return nil
+}
+
+// beginsLife reports whether the pod, as its source wants it, is another life than that on record, to which this process has
+// done nothing yet. The verdict on the earlier life says nothing about it: it may ask for more.
+func (j *Journal) beginsLife(pod *v1.Pod, r *checkpoint.Record) bool {
+	named := pod.Annotations[podinfo.AnnotationSource] != ""
+	return named && !j.Handed(pod.UID) && continuationOf(pod, r, j.clock.Now()).newLife
 }
 
 // Refused reports whether the pod was refused.

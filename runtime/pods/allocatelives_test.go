@@ -36,6 +36,43 @@ func TestRecordOfAGonePodGoesWithIt(t *testing.T) {
 	}
 }
 
+// spec/runtime.md 21.1: the next life of a UID is allocated what it asks for, and the record of the earlier one is replaced, or
+// removed if nothing more is heard of the UID.
+func TestNextLifeIsAllocatedWhatItAsksFor(t *testing.T) {
+	store := &unreliableStore{memoryStore: memoryStore{}}
+	begin := func() *pods.Allocations {
+		a, err := pods.NewAllocations(pods.AllocationOptions{Store: store})
+		if err == nil {
+			err = a.Load()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	for _, asks := range []string{"1 1000", "3 1000"} {
+		a := begin()
+		a.Renewed("uid-1")
+		next := apps(asks)
+		a.Admitted(next)
+		if got, _, err := a.Allocate(next); err != nil || got != next {
+			t.Errorf("%v, allocated %v", err, got.Spec.Containers[0].Resources)
+		}
+		if again := begin().Granted(next); again != next {
+			t.Errorf("stored as %v", again.Spec.Containers[0].Resources)
+		}
+	}
+	a := begin()
+	a.Renewed("uid-1")
+	a.Renewed("uid-2")
+	if known := a.Known(); len(known) != 1 || known[0] != "uid-1" {
+		t.Errorf("known: %v", known)
+	}
+	if err := a.Forget("uid-1"); err != nil || len(store.memoryStore) > 0 {
+		t.Errorf("%v, records %v", err, store.memoryStore)
+	}
+}
+
 // spec/runtime.md 21.1, 21.4: what a pod was allocated counts from the start of the next agent, even if the pod was not
 // given it yet and no source has named the pod.
 func TestAllocationCountsBeforeItsPodIsKnown(t *testing.T) {

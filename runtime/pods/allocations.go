@@ -210,6 +210,17 @@ func (a *Allocations) Admitted(pod *v1.Pod) {
 	}
 }
 
+// Renewed drops what is known of an earlier life of a pod's UID: its next life is allocated what that asks for. What is in the
+// store is replaced by the pod's first sync, or removed by [Allocations.Forget]. It may be called at any time.
+func (a *Allocations) Renewed(uid types.UID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.pods[uid] != nil {
+		delete(a.pods, uid)
+		a.left[uid] = true
+	}
+}
+
 // note begins the record of a pod that has none. One that asks for nothing needs none in the store: a
 // missing record means zero. The lock must be held.
 func (a *Allocations) note(pod *v1.Pod) *allocation {
