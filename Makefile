@@ -46,7 +46,7 @@ kube-long: ## an API server that is away for 10 min while a job ends and kubenod
 kube-autoscale: ## metrics-server and an autoscaler that follows the load up and down, while kubenode is killed; the CPU time that a scrape of 110 pods costs
 	cd examples && PODWRIGHT_KUBERNETES=$$(../kube/apitest/servers/build.sh) $(GO) test -count=1 -timeout 0 -tags apiserver,containerd -v \
 	  -run '^TestContainerdAPIServerAutoscale$$' ./kubenode -scale-down
-	cd kube && $(GO) test -count=1 -timeout 0 -tags containerd -v -run '^TestContainerdScrapeCost$$' ./stats -stats.pods=110
+	cd kube && $(GO) test -count=1 -timeout 0 -tags containerd -run '^$$' -bench '^BenchmarkContainerdScrape$$' ./stats -stats.pods=110
 
 kube-certificates: ## certificates of 10 min: three renewals under traffic, then an API server that is away until they have expired (half an hour)
 	cd kube && PODWRIGHT_KUBERNETES=$$(apitest/servers/build.sh) $(GO) test -count=1 -timeout 0 -tags apiserver -v -run '^TestAPIServerCertificates$$' . \

@@ -33,7 +33,7 @@ var crowd = flag.Int("stats.pods", 6, "how many pods a scrape is measured with")
 
 // node is a real containerd with pods of the test.
 type node struct {
-	*testing.T
+	testing.TB
 	instance *containerdtest.Instance
 	client   *cri.Client
 	engine   *engine
@@ -41,10 +41,10 @@ type node struct {
 	configs  map[string]*runtimeapi.PodSandboxConfig // by sandbox
 }
 
-func onContainerd(t *testing.T) *node {
+func onContainerd(t testing.TB) *node {
 	t.Helper()
 	i := containerdtest.Start(t)
-	n := &node{T: t, instance: i, engine: &engine{}, configs: map[string]*runtimeapi.PodSandboxConfig{}}
+	n := &node{TB: t, instance: i, engine: &engine{}, configs: map[string]*runtimeapi.PodSandboxConfig{}}
 	var err error
 	if n.client, err = cri.Dial(t.Context(), i.Endpoint, cri.Options{}); err != nil {
 		t.Fatal(err)
@@ -302,33 +302,31 @@ func valuesOf(lines []string, begin, contain string) (out []float64) {
 	return out
 }
 
-// TestContainerdScrapeCost (KV3): a scrape of 110 pods costs this process less than 20 ms of CPU time. With
-// fewer pods it is measured and shown.
-func TestContainerdScrapeCost(t *testing.T) {
-	n := onContainerd(t)
+// BenchmarkContainerdScrape measures what a scrape of each page costs this process (KV3), with as many pods as -stats.pods says.
+func BenchmarkContainerdScrape(b *testing.B) {
+	n := onContainerd(b)
 	for i := range *crowd {
 		n.start(n.pod(fmt.Sprintf("p%03d", i), true), "app", "sleep 1000")
 	}
 	s, err := New(Options{Node: "n1", Engine: n.engine, Runtime: n.client, Images: n.client, RootDir: n.instance.Root, MaxAge: -1})
 	if err != nil {
-		t.Fatal(err)
+		b.Fatal(err)
 	}
 	for _, page := range []struct {
 		name  string
 		serve http.HandlerFunc
-	}{{"/metrics/resource", s.ServeResource}, {"/stats/summary", s.ServeSummary}, {"/metrics/cadvisor", s.ServeContainers}} {
-		get(t, page.serve, "")
-		const scrapes = 20
-		before, began := processTime(t), time.Now()
-		for range scrapes {
-			if code, bytes := scrape(t, page.serve, ""); code != http.StatusOK || bytes < 1000 {
-				t.Fatalf("%s: %d, %d bytes", page.name, code, bytes)
+	}{{"resource", s.ServeResource}, {"summary", s.ServeSummary}, {"cadvisor", s.ServeContainers}} {
+		b.Run(page.name, func(b *testing.B) {
+			get(b, page.serve, "")
+			before, scrapes := processTime(b), 0
+			for b.Loop() {
+				if code, bytes := scrape(b, page.serve, ""); code != http.StatusOK || bytes < 1000 {
+					b.Fatalf("%d, %d bytes", code, bytes)
+				}
+				scrapes++
 			}
-		}
-		cost := (processTime(t) - before) / scrapes
-		t.Logf("%s of %d pods: %s of CPU time, %s in all", page.name, *crowd, cost, time.Since(began)/scrapes)
-		if *crowd >= 110 && cost > 20*time.Millisecond {
-			t.Errorf("%s costs %s of CPU time", page.name, cost)
-		}
+			b.ReportMetric(float64((processTime(b) - before).Microseconds())/1000/float64(scrapes), "cpu-ms/scrape")
+			b.ReportMetric(float64(*crowd), "pods")
+		})
 	}
 }
