@@ -16,8 +16,8 @@ func Status(status *runtime.PodStatus) {
 		return sandboxes(a.Attempt, b.Attempt, a.CreatedAt, b.CreatedAt, a.ID, b.ID)
 	})
 	sortRuns(status.Containers, func(c *runtime.ContainerStatus) run {
-		return run{c.Name, c.State == runtime.Running, c.RestartCount, c.CreatedAt, c.ID.ID}
-	})
+		return run{c.Name, c.State == runtime.Running, c.CreatedAt, c.ID.ID}
+	}, func(c *runtime.ContainerStatus) int { return c.RestartCount })
 	status.IPs = addresses(status.Sandboxes)
 }
 
@@ -27,8 +27,8 @@ func Pod(pod *runtime.Pod) {
 		return sandboxes(a.Attempt, b.Attempt, a.CreatedAt, b.CreatedAt, a.ID, b.ID)
 	})
 	sortRuns(pod.Containers, func(c *runtime.Container) run {
-		return run{c.Name, c.State == runtime.Running, number(c), c.CreatedAt, c.ID.ID}
-	})
+		return run{c.Name, c.State == runtime.Running, c.CreatedAt, c.ID.ID}
+	}, number)
 }
 
 // number is the restart count of a listed container, by which statuses are ordered too. The attempt may be higher, because a run
@@ -56,7 +56,6 @@ func sandboxes(attemptA, attemptB uint32, createdA, createdB time.Time, idA, idB
 type run struct {
 	name    string
 	running bool
-	number  int // of the runs of one name
 	created time.Time
 	id      string
 }
@@ -65,29 +64,30 @@ type run struct {
 // change places until the latest is first, because otherwise it is started again beside that (spec/runtime.md 1.3): a clock that
 // was set back makes it look older than the run before it, and if lists lacked that run when it was made, so does its number. So a run
 // that goes on comes before all that have ended.
-func sortRuns[C any](list []C, of func(C) run) {
+func sortRuns[C any](list []C, of func(C) run, number func(C) int) {
 	newer := func(a, b run) int { return cmp.Or(b.created.Compare(a.created), cmp.Compare(a.id, b.id)) }
-	latest := func(a, b run) int {
+	latest := func(c, d C) int {
+		a, b := of(c), of(d)
 		if a.running != b.running {
 			if a.running {
 				return -1
 			}
 			return 1
 		}
-		return cmp.Or(cmp.Compare(b.number, a.number), newer(a, b))
+		return cmp.Or(cmp.Compare(number(d), number(c)), newer(a, b))
 	}
 	slices.SortFunc(list, func(a, b C) int { return newer(of(a), of(b)) })
-	before, ordered := map[string]run{}, true
+	before, ordered := map[string]C{}, true
 	for _, c := range list {
-		r := of(c)
-		if b, known := before[r.name]; known && latest(b, r) > 0 {
+		name := of(c).name
+		if b, known := before[name]; known && latest(b, c) > 0 {
 			ordered = false
 		}
-		before[r.name] = r
+		before[name] = c
 	}
 	for i := 0; !ordered && i < len(list); i++ { // seldom, so that a crowd of containers costs no more than the sort
 		for j := i + 1; j < len(list); j++ {
-			if a, b := of(list[i]), of(list[j]); a.name == b.name && latest(a, b) > 0 {
+			if of(list[i]).name == of(list[j]).name && latest(list[i], list[j]) > 0 {
 				list[i], list[j] = list[j], list[i]
 			}
 		}

@@ -325,7 +325,7 @@ func BenchmarkContainerdScrape(b *testing.B) {
 				}
 				scrapes++
 			}
-			b.ReportMetric(float64((processTime(b) - before).Microseconds())/1000/float64(scrapes), "cpu-ms/scrape")
+			b.ReportMetric(float64((processTime(b)-before).Microseconds())/1000/float64(scrapes), "cpu-ms/scrape")
 			b.ReportMetric(float64(*crowd), "pods")
 		})
 	}

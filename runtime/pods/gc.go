@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/podinfo"
+	"github.com/podwright/podwright/internal/podorder"
 	"github.com/podwright/podwright/internal/rule"
 	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/runtime"
@@ -239,16 +240,16 @@ func (m *Manager) collectSandbox(ctx context.Context, id string) error {
 // removeLogsOf removes a container's log file with its rotated ones. Names come
 // from labels and are checked like any other.
 func (m *Manager) removeLogsOf(pod *runtime.Pod, c *runtime.Container) error {
-	count, err := strconv.Atoi(c.Annotations[runtime.AnnotationRestartCount])
-	if err != nil || count < 0 {
-		return nil // no log of ours
+	count, ours := podorder.RestartCount(c.Annotations)
+	if !ours {
+		return nil
 	}
 	dir := logFolder(pod.Namespace, pod.Name, pod.UID)
 	if poddir.CheckName("log directory", dir) != nil || poddir.CheckName("container name", c.Name) != nil {
 		return nil
 	}
 	prefix := strconv.Itoa(count) + ".log"
-	err = poddir.RemoveFiles(m.options.LogDir, []string{dir, c.Name}, func(name string) bool {
+	err := poddir.RemoveFiles(m.options.LogDir, []string{dir, c.Name}, func(name string) bool {
 		return name == prefix || strings.HasPrefix(name, prefix+".")
 	})
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/podwright/podwright/internal/podorder"
 	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/cri"
@@ -350,8 +351,8 @@ func (m *Manager) listed(ctx context.Context) ([]*runtime.PodStatus, error) {
 	for _, p := range pods {
 		status := &runtime.PodStatus{UID: p.UID, Name: p.Name, Namespace: p.Namespace}
 		for _, c := range p.Containers {
-			count, err := strconv.Atoi(c.Annotations[runtime.AnnotationRestartCount])
-			if err != nil {
+			count, ours := podorder.RestartCount(c.Annotations)
+			if !ours {
 				continue
 			}
 			status.Containers = append(status.Containers, &runtime.ContainerStatus{
