@@ -114,7 +114,7 @@ func (r *LogRotator) Run(ctx context.Context) error {
 		look, err := r.begin(ctx)
 		looks.Go(func() {
 			if err := look.end(err); err != nil && ctx.Err() == nil {
-				r.manager.options.Logger.Info("Some container logs were not rotated; the next check tries again", "error", err.Error())
+				r.manager.options.Logger.Info("Some container logs were not rotated or not compressed; the next check tries again", "error", err.Error())
 			}
 		})
 	}
