@@ -173,7 +173,7 @@ func (p *parts) podOptions() pods.Options {
 	o.OwnerID, o.NodeName, o.HostIPs = c.Node.OwnerID, c.Node.Name, p.self.Addresses
 	o.ClusterDNS, o.ClusterDomain = c.Node.ClusterDNS, c.Node.ClusterDomain
 	o.Allocations, o.Allocatable = p.allocations, p.self.Allocatable
-	o.Reader, o.Sequence, o.Outbound = p.calls, p.sequence, c.Outbound
+	o.Reader, o.Hidden, o.Sequence, o.Outbound = p.calls, p.pleg.AddHidden, p.sequence, c.Outbound
 	o.Restarts = p.restarts.Asked
 	o.Gone = node.WorkerViews{Generator: p.pleg}.Gone
 	o.BeforeRemove, o.NextRun, o.Probes = p.journal.BeforeRemove, p.journal.NextRun, node.ProbeResults(func(kind probe.Kind, id runtime.ContainerID) (probe.Result, bool) { return p.probes.Result(kind, id) })

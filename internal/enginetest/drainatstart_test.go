@@ -96,6 +96,67 @@ func TestDrainBeforeTheRecords(t *testing.T) {
 	}
 }
 
+// TestDrainOfPodsWithoutAView: V8, R15. Pods that a source wants have workers. While lists lack all of a pod from the start, its
+// worker has no view of it: it is told to stop after 10 s, by what was read of it.
+func TestDrainOfPodsWithoutAView(t *testing.T) {
+	t.Parallel()
+	for _, gap := range []string{"one container", "all containers", "the sandbox", "the whole pod"} {
+		for _, after := range []time.Duration{0, 5 * time.Second} {
+			t.Run(fmt.Sprintf("%s, after %v", gap, after), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := newFirstListWorld(t, 30)
+					w.hide(time.Now().Add(10*time.Minute), firstListGaps(w)[gap])
+					w.next()
+					<-time.After(after)
+					synctest.Wait()
+					began := time.Now()
+					if err := w.engine.Drain(t.Context()); err != nil {
+						t.Errorf("Drain: %v", err)
+					}
+					if err := w.running(); err != nil {
+						t.Error(err)
+					}
+					if took := time.Since(began); took > 2*time.Minute {
+						t.Errorf("it took %v", took)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestShutdownOfPodsWithoutAView: V8, R15. The same for a shutdown, which says what has not stopped in time.
+func TestShutdownOfPodsWithoutAView(t *testing.T) {
+	t.Parallel()
+	for _, source := range []bool{true, false} {
+		t.Run(fmt.Sprint("a source ", source), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newFirstListWorld(t, 30)
+				w.hide(time.Now().Add(10*time.Minute), firstListGaps(w)["the whole pod"])
+				w.rig = newRig(t, w.rt, w.root).start()
+				if source {
+					w.set(w.pods...)
+				}
+				<-time.After(5 * time.Second)
+				began := time.Now()
+				report, err := w.engine.Shutdown(t.Context(), shutdown.Plan{})
+				if err != nil {
+					t.Error(err)
+				}
+				for _, p := range report.Pods {
+					if running := w.rt.Running(p.UID, "main") + w.rt.Running(p.UID, "other"); running > 0 && p.Problem == "" {
+						t.Errorf("%s runs, and the report does not say so", p.Name)
+					}
+				}
+				<-time.After(30*time.Second - time.Since(began))
+				if err := w.running(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
 // TestShutdownWithGaps: R7. A shutdown of the node stops what the lists of the runtime have begun to lack.
 func TestShutdownWithGaps(t *testing.T) {
 	t.Parallel()

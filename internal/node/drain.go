@@ -26,6 +26,10 @@ const drainPeriod = time.Second
 // drainRounds is how often a drain looks again for what is left: a runtime may go on to list what it has removed.
 const drainRounds = 3
 
+// drainRetries is how often a drain tries again what has failed: more often than a pod that has just been stopped, and whose
+// sandbox lists lack, has no status (spec/pleg.md R15).
+const drainRetries = 6
+
 // drainReadLimit is how long a drain waits for the runtime to describe a pod, and drainStartLimit how long, once all that
 // it knows is stopped, for the agent's start to find out what else runs.
 const (
@@ -220,13 +224,18 @@ func (d *draining) again(ctx context.Context, listed []*runtime.Pod) (failed []*
 	return failed
 }
 
-// takeLeft returns the pods that were left for such a reason, so that they are tried again.
+// takeLeft returns the pods that were left for such a reason, so that they are tried again: those that may still run as they
+// were seen, because a list that lacks them now does not show that they have stopped.
 func (d *draining) takeLeft(why func(err error) bool) (pods []*runtime.Pod) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for uid, err := range d.left {
 		if why(err) {
-			pods = append(pods, &runtime.Pod{UID: uid, Namespace: d.begun[uid].pod.Namespace, Name: d.begun[uid].pod.Name})
+			pod := d.begun[uid].pod
+			if !errors.As(err, new(notStoppedError)) {
+				pod = &runtime.Pod{UID: uid, Namespace: pod.Namespace, Name: pod.Name}
+			}
+			pods = append(pods, pod)
 			delete(d.left, uid)
 			delete(d.begun, uid)
 		}
@@ -242,8 +251,11 @@ func (d *draining) lookAgain(ctx context.Context) error {
 		return err
 	}
 	mustAnswer := d.starting
-	for i := 0; i < drainRounds && ctx.Err() == nil; i++ {
+	for i := 0; i < drainRetries && ctx.Err() == nil; i++ {
 		failed := d.takeLeft(d.mayRecover)
+		if len(failed) == 0 && i >= drainRounds {
+			break
+		}
 		if len(failed) > 0 {
 			_ = timing.Sleep(ctx, d.Clock, drainPeriod) // once ctx has ended, they fail again, and are named
 		}
@@ -263,9 +275,12 @@ func (d *draining) lookAgain(ctx context.Context) error {
 	return nil
 }
 
-// mayRecover reports whether to try again what has failed: soon, or because the runtime may just have been started.
+// mayRecover reports whether to try again what has failed: soon, apart from the grace of the pod, or because the runtime may
+// just have been started.
 func (d *draining) mayRecover(err error) bool {
-	return !errors.Is(err, errNotAllowed) && (d.starting || d.Clock.Since(d.listedAt) < drainReadLimit)
+	var stop notStoppedError
+	soon := d.Clock.Since(d.listedAt) < drainReadLimit || errors.As(err, &stop) && stop.unread
+	return !errors.Is(err, errNotAllowed) && (d.starting || soon)
 }
 
 // awaitStart waits until the agent's start is over, for a while.
@@ -332,44 +347,69 @@ var errNotAllowed = errors.New("it is not allowed")
 // end stops a pod if it runs, and removes what is left of it.
 func (d Drain) end(ctx context.Context, p *runtime.Pod) error {
 	if p.Running() {
-		if err := d.stopOne(ctx, p); err != nil {
+		there, err := d.stopOne(ctx, p)
+		if err != nil || !there {
 			return err
 		}
 	}
 	return d.remove(ctx, p)
 }
 
+// notStoppedError is why a pod may still run. unread: the runtime has answered soon that it cannot describe it.
+type notStoppedError struct {
+	error
+	unread bool
+}
+
+func (e notStoppedError) Unwrap() error { return e.error }
+
 // stopOne stops one pod, as it is remembered or as its annotations ask. A pod that the runtime lists
 // but does not describe in time is told to stop according to the list (podworkers.md V8), and left.
-func (d Drain) stopOne(ctx context.Context, p *runtime.Pod) error {
+// It returns false for a pod that only a record has named, and that had ended before the drain: its record stays.
+func (d Drain) stopOne(ctx context.Context, p *runtime.Pod) (there bool, err error) {
 	limited, cancel := timing.WithTimeout(ctx, d.Clock, drainReadLimit)
 	status, unread := answered(limited, d.Clock, "ReadNow", func(ctx context.Context) (*runtime.PodStatus, error) {
 		return d.Reader.ReadNow(ctx, p.UID)
 	})
+	soon := unread != nil && limited.Err() == nil
 	cancel()
-	if unread != nil {
+	switch {
+	case unread != nil:
 		status = asListed(p)
+	case onlyRecalled(p) && len(status.Sandboxes)+len(status.Containers) == 0:
+		return false, nil
 	}
 	how := d.Kill(p)
 	var grace *int64
 	if how.Kill != nil {
 		grace = how.Kill.GracePeriodSeconds
 	}
-	err := attempt(ctx, d.Clock, "KillPod", func(ctx context.Context) error { return d.Pods.KillPod(ctx, how.Pod, status, grace) })
+	err = attempt(ctx, d.Clock, "KillPod", func(ctx context.Context) error { return d.Pods.KillPod(ctx, how.Pod, status, grace) })
 	if err != nil {
-		return errors.Join(unread, fmt.Errorf("stop: %w", err))
+		err = fmt.Errorf("stop: %w", err)
 	}
-	return unread
+	if err = errors.Join(unread, err); err != nil {
+		return true, notStoppedError{err, soon}
+	}
+	return true, nil
 }
 
-// asListed returns what a list says about a pod, as far as needed to stop it.
+// onlyRecalled reports whether no list and no reading has shown anything of the pod.
+func onlyRecalled(p *runtime.Pod) bool {
+	return len(p.Sandboxes) == 0 && !slices.ContainsFunc(p.Containers, func(c *runtime.Container) bool { return c.Name != "" })
+}
+
+// asListed returns what a list says about a pod, as far as needed to stop it. What only a record has named is left out: it
+// may be a container of another pod or owner (pleg.md R15).
 func asListed(p *runtime.Pod) *runtime.PodStatus {
 	out := &runtime.PodStatus{UID: p.UID, Name: p.Name, Namespace: p.Namespace}
 	for _, s := range p.Sandboxes {
 		out.Sandboxes = append(out.Sandboxes, &runtime.SandboxStatus{ID: s.ID, State: s.State})
 	}
 	for _, c := range p.Containers {
-		out.Containers = append(out.Containers, &runtime.ContainerStatus{ID: c.ID, Name: c.Name, State: c.State, Annotations: c.Annotations})
+		if c.Name != "" {
+			out.Containers = append(out.Containers, &runtime.ContainerStatus{ID: c.ID, Name: c.Name, State: c.State, Annotations: c.Annotations})
+		}
 	}
 	return out
 }

@@ -157,7 +157,7 @@ func (d *drained) run(ctx context.Context) error {
 }
 
 func runningPod(uid types.UID) *runtime.Pod {
-	return &runtime.Pod{UID: uid, Containers: []*runtime.Container{{State: runtime.Running}}}
+	return &runtime.Pod{UID: uid, Containers: []*runtime.Container{{Name: "c", State: runtime.Running}}}
 }
 
 // TestDrainRemovesWhatIsLeft of pods the workers know and of those only the runtime knows;

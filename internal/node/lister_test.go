@@ -89,7 +89,7 @@ func TestDrainTriesAgain(t *testing.T) {
 		}
 		began := time.Now()
 		err := d.run(t.Context())
-		if took := time.Since(began); err == nil || strings.Contains(err.Error(), "web") || !strings.Contains(err.Error(), "(bad): stop: no answer") || took != drainRounds*drainPeriod {
+		if took := time.Since(began); err == nil || strings.Contains(err.Error(), "web") || !strings.Contains(err.Error(), "(bad): stop: no answer") || took != drainRetries*drainPeriod {
 			t.Errorf("%v after %v", err, took)
 		}
 	})

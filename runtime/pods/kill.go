@@ -68,9 +68,9 @@ func (m *Manager) KillRuntimePod(ctx context.Context, pod *runtime.Pod, graceOve
 // never answer this call either, and the pod's worker must notice when the runtime recovers (IN1).
 const listPatience = 30 * time.Second
 
-// KillListed is KillPod for a pod that the runtime lists but does not describe: it returns nil
-// once every stop has succeeded, without checking again. Sidecars stop in their turn; one that
-// ends earlier is not started again.
+// KillListed is KillPod for a pod that the runtime lists but does not describe, or that lists lack: it returns nil once
+// every stop has succeeded, without checking again. Sidecars stop in their turn; one that ends earlier is not started
+// again. It is an error if only a record names a container: that may be one of another pod, so it is not stopped (spec/pleg.md R15).
 func (m *Manager) KillListed(ctx context.Context, pod *v1.Pod, graceOverride *int64) error {
 	limited, cancel := timing.WithTimeout(ctx, m.options.Clock, listPatience)
 	listed, err := m.view.ListPod(limited, pod.UID)
@@ -78,10 +78,39 @@ func (m *Manager) KillListed(ctx context.Context, pod *v1.Pod, graceOverride *in
 	if err != nil {
 		return fmt.Errorf("kill pod: %w", err)
 	}
-	if listed == nil {
-		return nil
+	listed, unread := m.withHidden(listed, pod.UID)
+	if listed != nil {
+		err = m.kill(ctx, killOfListed(pod, listed), graceOverride)
 	}
-	return m.kill(ctx, killOfListed(pod, listed), graceOverride)
+	if err == nil && unread != "" {
+		err = fmt.Errorf("kill pod: the runtime does not list container %s and has not described it yet", unread)
+	}
+	return err
+}
+
+// withHidden returns a listed pod with what runs and the list lacks, nil if there is nothing, and the ID of a container that
+// only a record names.
+func (m *Manager) withHidden(listed *runtime.Pod, uid types.UID) (pod *runtime.Pod, unread string) {
+	if m.options.Hidden == nil {
+		return listed, ""
+	}
+	var pods []*runtime.Pod
+	if listed != nil {
+		pods = append(pods, listed)
+	}
+	for _, p := range m.options.Hidden(pods) {
+		if p.UID == uid {
+			pod = p
+		}
+	}
+	if pod != nil {
+		for _, c := range pod.Containers {
+			if c.Name == "" {
+				unread = c.ID.ID
+			}
+		}
+	}
+	return pod, unread
 }
 
 // podKill is what has to be stopped of a pod.
@@ -136,13 +165,14 @@ func killOfStatus(pod *v1.Pod, status *runtime.PodStatus) podKill {
 	return k
 }
 
+// killOfListed is what has to be stopped of a listed pod, without what only a record names: it has no name.
 func killOfListed(pod *v1.Pod, listed *runtime.Pod) podKill {
 	k := podKill{uid: listed.UID, name: listed.Name, namespace: listed.Namespace, pod: pod}
 	for _, s := range listed.Sandboxes {
 		k.sandboxes = append(k.sandboxes, s.ID)
 	}
 	for _, c := range listed.Containers {
-		if mayRun(c.State) {
+		if mayRun(c.State) && c.Name != "" {
 			k.containers = append(k.containers, killable{c.ID.ID, c.Name, c.State, c.Annotations})
 		}
 	}

@@ -2,6 +2,7 @@ package pods_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -12,6 +13,7 @@ import (
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/fake"
+	"github.com/podwright/podwright/runtime/pods"
 )
 
 // spec/runtime.md 16.4, 16.7, spec/pleg.md R7: an orphan that a list lacks in part or altogether is stopped as one that it
@@ -73,4 +75,38 @@ func (w *world) hiddenOrphan(hidden []fake.Method) *runtime.Pod {
 		w.t.Error(err)
 	}
 	return running[0]
+}
+
+// V8, spec/pleg.md R15: KillListed stops what runs and the list lacks, but not what only a record names: that was not read yet, so
+// it may be another pod's.
+func TestKillListedStopsWhatListsLack(t *testing.T) {
+	for _, read := range []bool{true, false} {
+		t.Run(fmt.Sprint("read ", read), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var hidden []*runtime.Pod
+				w := newWorld(t, nil, func(o *pods.Options) {
+					o.Hidden = func(listed []*runtime.Pod) []*runtime.Pod { return append(listed, hidden...) }
+				})
+				pod := newPod()
+				w.syncAll(pod)
+				lacked := &runtime.Pod{UID: pod.UID}
+				for _, c := range w.read(pod).Containers {
+					name := ""
+					if read {
+						name = c.Name
+					}
+					lacked.Containers = append(lacked.Containers, &runtime.Container{ID: c.ID, Name: name, State: runtime.Running})
+				}
+				hidden = []*runtime.Pod{{UID: "other"}, lacked}
+				for _, m := range []fake.Method{fake.ListContainers, fake.ListPodSandbox} {
+					none := fake.Effect{Keep: func(string) bool { return false }}
+					defer w.fake.Inject(fake.Fault{Match: fake.Match{Method: m}, Effect: none})()
+				}
+				err := w.m.KillListed(t.Context(), pod, ptr.To[int64](25))
+				if stops := w.stops(); read != (err == nil) || read != slices.Equal(stops, []string{"app 25"}) {
+					t.Errorf("stops %v, %v", stops, err)
+				}
+			})
+		})
+	}
 }

@@ -232,6 +232,9 @@ type Options struct {
 	// Reader reads a pod again after a kill (spec/runtime.md 16.8). Nil: the manager
 	// asks the runtime for what still runs, with two list calls. Engine.
 	Reader Reader
+	// Hidden adds to the pods of a list what runs and the list lacks, as pleg.Generator.AddHidden does. Nil: a list is complete.
+	// Engine.
+	Hidden func(listed []*runtime.Pod) []*runtime.Pod
 	// Gone reports whether the runtime is known to have nothing left of a pod that has ended, which saves
 	// a list before its logs and folder are removed. It must not block. Nil: a list is made. Engine.
 	Gone func(uid types.UID) bool
