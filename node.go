@@ -32,8 +32,8 @@ func (p *parts) buildResizer() (err error) {
 	levels, _ := c.Pods.Cgroups.(node.CgroupLevels)
 	p.resizer = node.NewResizer(node.ResizerOptions{
 		Allocations: p.allocations, Levels: levels, Active: p.residents.Active, Orphaned: p.residents.Orphaned,
-		Known: func(pod *v1.Pod) *v1.Pod { return p.journal.AdmittedAs(pod) }, Started: func(uid types.UID) bool { return p.journal.Started(uid) },
-		Clock: c.Clock, Logger: c.Observe.Logger,
+		Records: func() node.Admissions { return p.journal },
+		Clock:   c.Clock, Logger: c.Observe.Logger,
 	})
 	return err
 }

@@ -34,3 +34,14 @@ func TestEventFilter(t *testing.T) {
 		t.Error("a pod's name finds the node")
 	}
 }
+
+// The events of a sidecar, of an init container and of an ephemeral one name it, as those of others do.
+func TestEventNamesItsContainer(t *testing.T) {
+	for part, want := range map[string]string{
+		"": "default/web", "spec.containers{main}": "default/web main", "spec.initContainers{side}": "default/web side", "spec.ephemeralContainers{debug}": "default/web debug",
+	} {
+		if got := (event{Kind: "pod", Name: "default/web", Part: part}).row()[3]; got != want {
+			t.Errorf("%q reads %q, want %q", part, got, want)
+		}
+	}
+}

@@ -138,8 +138,9 @@ func (e event) row() []string {
 	if e.Kind == "node" {
 		object = "node " + object
 	}
-	if part, ok := strings.CutPrefix(e.Part, "spec.containers{"); ok {
-		object += " " + strings.TrimSuffix(part, "}")
+	// spec.containers{NAME}, spec.initContainers{NAME}, spec.ephemeralContainers{NAME}
+	if _, container, ok := strings.Cut(e.Part, "ontainers{"); ok {
+		object += " " + strings.TrimSuffix(container, "}")
 	}
 	return []string{e.Time.Local().Format(time.TimeOnly), e.Type, e.Reason, object, e.Message}
 }

@@ -92,7 +92,7 @@ func (t *teller) worker(w *podworkers.Explanation) {
 	}
 	t.say("  %s since %s: %s", w.State, duration.HumanDuration(t.now.Sub(w.Since)), plainly(w.WaitingFor))
 	if w.LastError != "" {
-		t.say("  last error, of %d in a row: %s", w.Failures, w.LastError)
+		t.say("  last error, of %d in a row: %s", w.Failures, strings.ReplaceAll(w.LastError, "\n", "; ")) // an error of several containers has a line for each
 	}
 	if !w.NextWakeUp.IsZero() {
 		t.say("  looked at again %s: %s", t.in(w.NextWakeUp), w.NextWakeUpReason)
@@ -139,10 +139,18 @@ func (t *teller) lastRun(pod *v1.Pod, container string) {
 
 func (t *teller) probe(p *probe.Explanation) {
 	last := "has not run"
-	if !p.LastRun.IsZero() {
+	switch {
+	case p.LastRun.IsZero():
+	case p.RunLength == 0: // the count starts again, or is not needed any more
+		last = "last " + t.ago(p.LastRun)
+	default:
 		last = fmt.Sprintf("%s %d times in a row, last %s", p.LastResult, p.RunLength, t.ago(p.LastRun))
 	}
-	t.say("  %s %s: %s; %s; next %s", p.Container, strings.ToLower(p.Kind), p.Result, last, t.in(p.NextDue))
+	next := ""
+	if p.Held == "" {
+		next = "; next " + t.in(p.NextDue)
+	}
+	t.say("  %s %s: %s; %s%s", p.Container, strings.ToLower(p.Kind), p.Result, last, next)
 	for _, text := range []string{p.Held, p.LastOutput} {
 		if text != "" {
 			t.say("    %s", text)

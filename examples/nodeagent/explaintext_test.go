@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podwright/podwright"
+	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/probe"
 )
 
 // An operator reads what a pod waits for, not which method of the engine works on it.
@@ -46,5 +48,23 @@ func TestExplainTellsTheLastRun(t *testing.T) {
 	}
 	if strings.Count(strings.Join(lines, "\n"), "last run") != 1 {
 		t.Errorf("%q", lines)
+	}
+}
+
+// A startup probe that has passed is not run again, so it has no next time; and errors of several containers are
+// told apart.
+func TestExplainTellsAHeldProbe(t *testing.T) {
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	lines := explainLines(&podwright.Explanation{
+		Worker: &podworkers.Explanation{LastError: "container a: no image\ncontainer b: no secret", Failures: 1},
+		Probes: []probe.Explanation{{Container: "side", Kind: "Startup", Result: "Success", LastRun: now.Add(-time.Minute), NextDue: now, Held: "decided for this container"}},
+	}, &v1.Pod{}, now)
+	for _, want := range []string{
+		"  last error, of 1 in a row: container a: no image; container b: no secret",
+		"  side startup: Success; last 60s ago",
+	} {
+		if !slices.Contains(lines, want) {
+			t.Errorf("no line %q in %q", want, lines)
+		}
 	}
 }

@@ -25,6 +25,7 @@ func TestNextLifeHasItsOwnResources(t *testing.T) {
 			}
 			return nil
 		})
+		<-time.After(time.Second) // two lives are not admitted at the same moment
 	}
 	again := func(r *rig) *rig {
 		r.stop()

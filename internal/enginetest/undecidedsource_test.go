@@ -159,3 +159,43 @@ func TestFullDiskKeepsPodsOfAnUndecidedSource(t *testing.T) {
 		r.empty(2 * time.Minute)
 	})
 }
+
+// TestUndecidedSourceHoldsUpNoStop: a pod whose manifest was removed is stopped to the end, although
+// the agent dies during the stop and the next one cannot read another manifest (cleanup.md DR8).
+// Without this the pod would run on, unseen, until the other manifest is mended.
+func TestUndecidedSourceHoldsUpNoStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt := byContainer(map[string]fake.Script{"slow": {IgnoreTERM: true}})
+		root := t.TempDir()
+		removed := newPod("removed", "slow")
+		old := newRig(t, rt, root).start()
+		old.set(removed, newPod("hidden"))
+		old.phase(removed.UID, v1.PodRunning, 10*time.Second)
+		old.phase("uid-hidden", v1.PodRunning, 10*time.Second)
+		old.set(newPod("hidden"))
+		<-time.After(3 * time.Second) // of its 30 s of grace
+		if rt.Running(removed.UID, "slow") != 1 {
+			t.Fatal("the pod has stopped before the agent died")
+		}
+		old.stop()
+
+		unread := &undecided{why: errors.New("a manifest is unreadable")}
+		r := newRig(t, rt, root, func(c *podwright.Config) {
+			unread.Channel = c.Sources[0].(*source.Channel)
+			c.Sources = []syncloop.Source{unread}
+		}).start()
+		r.set()
+		r.within(2*time.Minute, "the removed pod to be gone", func() error {
+			list, err := rt.ListPodSandbox(t.Context(), nil)
+			for _, s := range list {
+				if s.Metadata.Uid == string(removed.UID) {
+					return fmt.Errorf("its sandbox is left, %d of its containers run", rt.Running(removed.UID, "slow"))
+				}
+			}
+			return err
+		})
+		if rt.Running("uid-hidden", "main") != 1 {
+			t.Error("a pod that its source could not name was stopped")
+		}
+	})
+}

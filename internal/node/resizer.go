@@ -28,10 +28,9 @@ type CgroupLevels interface {
 type Allocations interface {
 	// Load reads what was stored.
 	Load() error
-	// Admitted notes what a pod was admitted with, unless it was granted something before.
-	Admitted(pod *v1.Pod)
-	// Renewed drops what an earlier life of the UID was granted.
-	Renewed(uid types.UID)
+	// Admitted notes what a pod was admitted with, unless it was granted something before. Unless it was started, what a
+	// life that was admitted at another time was granted does not count.
+	Admitted(pod *v1.Pod, at time.Time, started bool)
 	// Known returns the pods that were granted something.
 	Known() []types.UID
 	Forget(uid types.UID) error
@@ -41,17 +40,23 @@ type Allocations interface {
 	NextRetry() time.Time
 }
 
+// Admissions is what is on record of admissions; [recovery.Journal] has it.
+type Admissions interface {
+	// AdmittedAs returns the pod on record with the resources that it was admitted with, or nil if the pod, as its source
+	// wants it, is in another life.
+	AdmittedAs(wanted *v1.Pod) *v1.Pod
+	// Life returns when the life on record was admitted, and whether a container was started in it.
+	Life(uid types.UID) (admitted time.Time, started bool)
+}
+
 // ResizerOptions configures [NewResizer].
 type ResizerOptions struct {
 	Allocations Allocations
 	Levels      CgroupLevels // nil if there are none
 	// Active returns the pods that have resources of this node.
 	Active func() []*v1.Pod
-	// Known returns the pod on record with the resources that it was admitted with, or nil if the pod, as its source
-	// wants it, is in another life.
-	Known func(pod *v1.Pod) *v1.Pod
-	// Started reports whether a container of the pod was started in the life on record.
-	Started func(uid types.UID) bool
+	// Records returns what is on record of admissions.
+	Records func() Admissions
 	// Orphaned reports whether no source wants the UID and no worker knows it.
 	Orphaned func(uid types.UID) bool
 	Clock    clock.WithTicker
@@ -121,16 +126,15 @@ func (g Grants) Allocate(pod *v1.Pod) (*v1.Pod, bool, error) {
 }
 
 // Admitted notes what an admitted pod asks for: that is its own, and a later change is a resize. A pod that an
-// earlier agent admitted was admitted as that agent knew it. Before a pod's first start, what is stored may be of an
-// earlier life that ended when the earlier agent did.
+// earlier agent admitted was admitted as that agent knew it. What is stored may be of an earlier life that ended when the
+// earlier agent did.
 func (r *Resizer) Admitted(pod *v1.Pod) {
-	if !r.options.Started(pod.UID) {
-		r.options.Allocations.Renewed(pod.UID)
-	}
-	if known := r.options.Known(pod); known != nil {
+	records := r.options.Records()
+	if known := records.AdmittedAs(pod); known != nil {
 		pod = known
 	}
-	r.options.Allocations.Admitted(pod)
+	at, started := records.Life(pod.UID)
+	r.options.Allocations.Admitted(pod, at, started)
 }
 
 // Changed says that something has changed. It does not block.

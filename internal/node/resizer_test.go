@@ -26,9 +26,14 @@ type grantTable struct {
 	next time.Time
 }
 
-func (g *grantTable) Load() error                { g.add("load"); return g.err }
-func (g *grantTable) Admitted(pod *v1.Pod)       { g.add("admitted " + pod.Name) }
-func (g *grantTable) Renewed(uid types.UID)      { g.add("renewed " + string(uid)) }
+func (g *grantTable) Load() error { g.add("load"); return g.err }
+func (g *grantTable) Admitted(pod *v1.Pod, at time.Time, started bool) {
+	g.add(fmt.Sprint("admitted ", pod.Name, " ", at.Unix(), " ", started))
+}
+func (g *grantTable) AdmittedAs(*v1.Pod) *v1.Pod { return nil }
+func (g *grantTable) Life(uid types.UID) (time.Time, bool) {
+	return time.Unix(7, 0), uid == "started"
+}
 func (g *grantTable) Known() []types.UID         { return []types.UID{"known", "gone"} }
 func (g *grantTable) Forget(uid types.UID) error { g.add("forget " + string(uid)); return g.err }
 func (g *grantTable) NextRetry() time.Time       { return g.next }
@@ -47,7 +52,7 @@ func newResizer(g *grantTable, l CgroupLevels) *Resizer {
 	return NewResizer(ResizerOptions{
 		Allocations: g, Levels: l, Clock: clock.RealClock{}, Active: func() []*v1.Pod { return nil },
 		Orphaned: func(uid types.UID) bool { return uid == "gone" },
-		Known:    func(*v1.Pod) *v1.Pod { return nil }, Started: func(uid types.UID) bool { return uid == "started" },
+		Records:  func() Admissions { return g },
 	})
 }
 
@@ -88,14 +93,14 @@ func TestResizerRetries(t *testing.T) {
 	})
 }
 
-// TestResizerForgetsAnEarlierLife: spec/runtime.md 21.1. Before a pod's first start, what is stored may be of an earlier life.
-func TestResizerForgetsAnEarlierLife(t *testing.T) {
+// TestResizerNamesTheLife: spec/runtime.md 21.1. What is stored may be of an earlier life.
+func TestResizerNamesTheLife(t *testing.T) {
 	g := &grantTable{}
 	r := newResizer(g, nil)
 	for _, name := range []string{"started", "new"} {
 		r.Admitted(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}})
 	}
-	if got, want := g.take(), []string{"admitted started", "renewed new", "admitted new"}; !slices.Equal(got, want) {
+	if got, want := g.take(), []string{"admitted started 7 true", "admitted new 7 false"}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
 }

@@ -100,10 +100,17 @@ func NewJournal(options JournalOptions) *Journal {
 func (j *Journal) Get(uid types.UID) *checkpoint.Record { return j.keeper.Get(uid) }
 
 // Dropped reports whether the source of a pod has answered without naming it, in this process or in
-// an earlier one.
+// an earlier one. A stop that an earlier process began counts too: it is never taken back, so a source
+// that cannot be read now must not hold it up.
 func (j *Journal) Dropped(uid types.UID) bool {
 	r := j.keeper.Get(uid)
-	return r != nil && r.Unwanted
+	return r != nil && (r.Unwanted || hadToStop(r))
+}
+
+// hadToStop reports whether the life on record has to stop because its source does not want it any
+// more, or the node was drained; not because it ended on its own or was evicted.
+func hadToStop(r *checkpoint.Record) bool {
+	return r.Termination != nil && !r.Terminal() && !r.Termination.Evicted
 }
 
 // Owner returns the pod on record and the name of its source, as long as its life is not over;

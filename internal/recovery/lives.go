@@ -63,10 +63,17 @@ func (j *Journal) Began(uid types.UID) bool {
 	return r != nil && !r.StartedAt.IsZero() && r.TerminatedAt.IsZero() && !r.Finished
 }
 
-// Started reports whether a container of a pod on record was started in the life on record.
-func (j *Journal) Started(uid types.UID) bool {
+// Life returns when the life on record was admitted, and whether a container was started in it. That an earlier agent started
+// one may not have been written.
+func (j *Journal) Life(uid types.UID) (admitted time.Time, started bool) {
 	r := j.keeper.Get(uid)
-	return r != nil && !r.StartedAt.IsZero()
+	if r == nil {
+		return time.Time{}, false
+	}
+	if r.Admission != nil {
+		admitted = r.Admission.At
+	}
+	return admitted, !r.StartedAt.IsZero()
 }
 
 // retiredWriteAfter is how long to wait before recording that a life is over: most sinks take an

@@ -316,10 +316,7 @@ func (s *source) Unreadable() []problem.Problem {
 func lastDesired(records []*checkpoint.Record, source string) []*v1.Pod {
 	var pods []*v1.Pod
 	for _, r := range records {
-		// A pod that had to stop is no longer wanted by its source, unless it ended on its own or
-		// was evicted.
-		stopped := r.Termination != nil && !r.Terminal() && !r.Termination.Evicted
-		if r.Source == source && r.Pod != nil && !r.Unwanted && !r.Retired && !stopped {
+		if r.Source == source && r.Pod != nil && !r.Unwanted && !r.Retired && !hadToStop(r) {
 			pods = append(pods, r.Pod.DeepCopy())
 		}
 	}

@@ -3,7 +3,9 @@ package pods_test
 import (
 	"testing"
 	"testing/synctest"
+	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -50,11 +52,11 @@ func TestNextLifeIsAllocatedWhatItAsksFor(t *testing.T) {
 		}
 		return a
 	}
+	at := time.Unix(1000, 0)
 	for _, asks := range []string{"1 1000", "3 1000"} {
-		a := begin()
-		a.Renewed("uid-1")
-		next := apps(asks)
-		a.Admitted(next)
+		a, next := begin(), apps(asks)
+		at = at.Add(time.Hour)
+		a.Admitted(next, at, false)
 		if got, _, err := a.Allocate(next); err != nil || got != next {
 			t.Errorf("%v, allocated %v", err, got.Spec.Containers[0].Resources)
 		}
@@ -62,14 +64,42 @@ func TestNextLifeIsAllocatedWhatItAsksFor(t *testing.T) {
 			t.Errorf("stored as %v", again.Spec.Containers[0].Resources)
 		}
 	}
-	a := begin()
-	a.Renewed("uid-1")
-	a.Renewed("uid-2")
-	if known := a.Known(); len(known) != 1 || known[0] != "uid-1" {
-		t.Errorf("known: %v", known)
+	a, none := begin(), apps("2 1000")
+	a.Admitted(none, at.Add(time.Hour), false)
+	if got := a.Granted(none); got != none {
+		t.Errorf("it has %v", got.Spec.Containers[0].Resources)
 	}
 	if err := a.Forget("uid-1"); err != nil || len(store.memoryStore) > 0 {
 		t.Errorf("%v, records %v", err, store.memoryStore)
+	}
+}
+
+// spec/runtime.md 21.1: what a life was allocated stays its own in the next agent, also before its first start, or if that was
+// not written, or if it was admitted again.
+func TestAllocationStaysWithItsLife(t *testing.T) {
+	at, store := time.Unix(1000, 0), memoryStore{}
+	has := ""
+	for _, test := range []struct {
+		at      time.Time
+		started bool
+		asks    string
+	}{{at, false, "1 1000"}, {at, false, "3 1000"}, {at.Add(time.Hour), true, "2 1000"}, {at.Add(time.Hour), false, "4 1000"}} {
+		a, err := pods.NewAllocations(pods.AllocationOptions{Store: store})
+		if err == nil {
+			err = a.Load()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := apps("1 1000")
+		a.Admitted(first, test.at, test.started)
+		if got := a.Granted(first); has != "" && !equality.Semantic.DeepEqual(got.Spec, apps(has).Spec) {
+			t.Errorf("it was allocated %s and has %v", has, got.Spec.Containers[0].Resources)
+		}
+		has = test.asks
+		if _, _, err := a.Allocate(apps(has)); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

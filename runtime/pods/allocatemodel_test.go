@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -133,7 +134,7 @@ func TestAllocatedNeverExceedsTheNode(t *testing.T) {
 				if n.admitted()+cpusOf(p) <= nodeCPUs {
 					n.pods[p.UID] = p
 					n.heard[p.UID] = true
-					n.a.Admitted(p)
+					n.a.Admitted(p, time.Time{}, false)
 				}
 			},
 			"change": func(t *rapid.T) {
@@ -167,7 +168,7 @@ func TestAllocatedNeverExceedsTheNode(t *testing.T) {
 				n.start(t)
 				for uid, p := range n.pods {
 					if n.has[uid] == 0 {
-						n.a.Admitted(p)
+						n.a.Admitted(p, time.Time{}, false)
 						n.heard[uid] = true
 					}
 				}

@@ -2,6 +2,7 @@ package pods_test
 
 import (
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -35,7 +36,7 @@ func TestPodAdmittedDuringADecisionCounts(t *testing.T) {
 		if got := cpusOf(a.Granted(a2)); got != 1 {
 			t.Fatalf("%d CPUs", got)
 		}
-		a.Admitted(b)
+		a.Admitted(b, time.Time{}, false)
 		active = []*v1.Pod{a2, b}
 	}
 	got, _, err := a.Allocate(a2)

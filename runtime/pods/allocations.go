@@ -142,6 +142,8 @@ type record struct {
 	// Requests is what the pod requests by what it was allocated.
 	Requests   v1.ResourceList   `json:"requests,omitempty"`
 	Conditions []v1.PodCondition `json:"conditions,omitempty"`
+	// Admitted is when the life of the UID was admitted to which this belongs; zero if that is not known.
+	Admitted time.Time `json:"admitted,omitzero"`
 }
 
 // given returns what the pod requests by what it was allocated, or nil if it holds nothing.
@@ -199,26 +201,23 @@ func (a *Allocations) Load() error {
 	return nil
 }
 
-// Admitted notes that a pod was admitted with the resources it asks for: it is allocated these at
-// its first sync, and what it asks for by then is a resize. It has no effect on a pod that was
-// allocated something before. It stores nothing, and may be called at any time.
-func (a *Allocations) Admitted(pod *v1.Pod) {
+// Admitted notes that a pod was admitted with the resources it asks for: it is allocated these at its first sync, and what it
+// asks for by then is a resize. It has no effect on a pod that was allocated something before in this life. at is when this life of
+// the UID was admitted, zero if that is not known, and started whether a container of it was started: until then, what was
+// allocated to a life that was admitted at another time does not count. It is replaced in the store by the pod's first sync, or removed
+// by [Allocations.Forget]. Admitted stores nothing, and may be called at any time.
+func (a *Allocations) Admitted(pod *v1.Pod, at time.Time, started bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.pods[pod.UID] == nil {
-		a.note(pod)
+	p := a.pods[pod.UID]
+	if p != nil && !started && !p.record.Admitted.IsZero() && !p.record.Admitted.Equal(at) {
+		a.left[pod.UID] = true
+		p = nil
 	}
-}
-
-// Renewed drops what is known of an earlier life of a pod's UID: its next life is allocated what that asks for. What is in the
-// store is replaced by the pod's first sync, or removed by [Allocations.Forget]. It may be called at any time.
-func (a *Allocations) Renewed(uid types.UID) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.pods[uid] != nil {
-		delete(a.pods, uid)
-		a.left[uid] = true
+	if p == nil {
+		p = a.note(pod)
 	}
+	p.record.Admitted = at
 }
 
 // note begins the record of a pod that has none. One that asks for nothing needs none in the store: a
