@@ -27,6 +27,7 @@ func explainLines(e *podwright.Explanation, pod *v1.Pod, now time.Time) []string
 			t.say("  %s: %s", hindrance[0], hindrance[1])
 		}
 	}
+	t.resizes(pod)
 	t.worker(e.Worker)
 	for _, call := range e.Calls {
 		t.say("  runtime: %s", call)
@@ -84,6 +85,17 @@ func (t *teller) in(at time.Time) string {
 		return "now"
 	}
 	return "in " + duration.HumanDuration(at.Sub(t.now))
+}
+
+// resizes tells of a change of the pod's resources that waits, is impossible, or has failed.
+func (t *teller) resizes(pod *v1.Pod) {
+	for _, c := range pod.Status.Conditions {
+		switch {
+		case c.Status != v1.ConditionTrue:
+		case c.Type == v1.PodResizePending, c.Type == v1.PodResizeInProgress && c.Reason == v1.PodReasonError:
+			t.say("  resize: %s", joined(": ", c.Reason, c.Message))
+		}
+	}
 }
 
 func (t *teller) worker(w *podworkers.Explanation) {

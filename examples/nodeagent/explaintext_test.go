@@ -68,3 +68,21 @@ func TestExplainTellsAHeldProbe(t *testing.T) {
 		}
 	}
 }
+
+// A resize that waits or is impossible shows, and one that is under way is not worth a line.
+func TestExplainTellsAResize(t *testing.T) {
+	condition := func(kind v1.PodConditionType, reason, message string) v1.PodCondition {
+		return v1.PodCondition{Type: kind, Status: v1.ConditionTrue, Reason: reason, Message: message}
+	}
+	for want, c := range map[string]v1.PodCondition{
+		"  resize: Infeasible: too large": condition(v1.PodResizePending, v1.PodReasonInfeasible, "too large"),
+		"  resize: Error: no cgroup":      condition(v1.PodResizeInProgress, v1.PodReasonError, "no cgroup"),
+		"":                                condition(v1.PodResizeInProgress, "", ""),
+	} {
+		lines := explainLines(&podwright.Explanation{}, &v1.Pod{Status: v1.PodStatus{Conditions: []v1.PodCondition{c}}}, time.Now())
+		i := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "  resize") })
+		if want == "" && i >= 0 || want != "" && !slices.Contains(lines, want) {
+			t.Errorf("%q, want %q", lines, want)
+		}
+	}
+}

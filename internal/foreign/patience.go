@@ -16,8 +16,9 @@ const (
 	vainPeriod = 10 * time.Second
 	// maxLost is how many calls of one function may be without an answer before they bound its calls:
 	// the function may hang for all subjects. A pod that is gone leaves its call behind, so this must
-	// not end the function's use for others: it is tried again after a pause.
-	maxLost    = 256
+	// not end the function's use for others: it is tried again after a pause. A node has fewer pods, so those for which it hangs
+	// keep no other from its answer.
+	maxLost    = 1024
 	firstPause = time.Second
 	lastPause  = 10 * time.Minute
 )

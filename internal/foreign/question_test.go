@@ -106,7 +106,7 @@ func TestCrowdOfHungSubjectsCostsLittle(t *testing.T) {
 	})
 }
 
-// TestHungFunctionIsCalledOnlySoOften: IN6. A function that never returns costs 256 goroutines and, however many subjects come
+// TestHungFunctionIsCalledOnlySoOften: IN6. A function that never returns costs 1,024 goroutines and, however many subjects come
 // and go, then one in ten minutes; once it returns, all are asked again, each once.
 func TestHungFunctionIsCalledOnlySoOften(t *testing.T) {
 	for how, ask := range map[string]func(v *verdicts, pod string) (string, error){"Quick": (*verdicts).ask, "Ask": (*verdicts).askBounded} {
@@ -117,13 +117,13 @@ func TestHungFunctionIsCalledOnlySoOften(t *testing.T) {
 				for i := range day {
 					var open *foreign.UnansweredError
 					_, err := ask(v, fmt.Sprint(i))
-					if !errors.As(err, &open) || i < 256 && open.NotCalled || strings.Contains(err.Error(), "is not called for this now") != open.NotCalled {
+					if !errors.As(err, &open) || i < 1024 && open.NotCalled || strings.Contains(err.Error(), "is not called for this now") != open.NotCalled {
 						t.Fatal(i, err)
 					}
 					<-time.After(time.Minute)
 				}
 				n := int(v.asked.Load())
-				if most := 256 + 10 + day/10; n > most || len(v.calls.Problems()) != n {
+				if most := 1024 + 10 + day/10; n > most || len(v.calls.Problems()) != n {
 					t.Errorf("called %d times, %d problems", n, len(v.calls.Problems()))
 				}
 				other := foreign.Call{Kind: problem.Function, Name: "Critical", Object: "pod"}

@@ -84,13 +84,13 @@ type OnePod struct {
 
 // Evict stops a pod for good, and waits until none of its containers is running.
 func (p *OnePod) Evict(ctx context.Context, uid types.UID, options EvictOptions) error {
-	options, err := options.complete()
-	if err != nil {
-		return fmt.Errorf("evict pod %q: %w", uid, err)
-	}
 	pod, ok := p.Find(uid)
 	if !ok {
 		return fmt.Errorf("evict pod %q: %w", uid, runtime.ErrNotFound)
+	}
+	options, err := options.complete()
+	if err != nil {
+		return fmt.Errorf("evict pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
 	residents := p.Evictions.Residents
 	switch {

@@ -79,7 +79,7 @@ func TestHandlersJudgeOnePodAfterTheOther(t *testing.T) {
 				t.Errorf("step %d, %s: %s, want %s", i, s.uid, got, s.want)
 			}
 		}
-		for i := range 256 {
+		for i := range 1024 {
 			ask("hangs", fmt.Sprint("crowd", i))
 			<-time.After(time.Second)
 		}
