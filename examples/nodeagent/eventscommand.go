@@ -138,9 +138,8 @@ func (e event) row() []string {
 	if e.Kind == "node" {
 		object = "node " + object
 	}
-	// spec.containers{NAME}, spec.initContainers{NAME}, spec.ephemeralContainers{NAME}
-	if _, container, ok := strings.Cut(e.Part, "ontainers{"); ok {
-		object += " " + strings.TrimSuffix(container, "}")
+	if container := laneOf(e.Part); container != "" {
+		object += " " + container
 	}
 	return []string{e.Time.Local().Format(time.TimeOnly), e.Type, e.Reason, object, e.Message}
 }

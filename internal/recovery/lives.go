@@ -117,10 +117,15 @@ func (j *Journal) isRetired(r *checkpoint.Record) bool {
 func (j *Journal) renewRetired(pods []*v1.Pod) {
 	for _, p := range pods {
 		if j.isRetired(j.keeper.Get(p.UID)) {
-			j.options.Renewed(p.UID) // first, so that nothing of the earlier life gets into the new record
-			j.Renew(p.UID)
+			j.beginLife(p.UID)
 		}
 	}
+}
+
+// beginLife begins a new life of a UID that a source wants again, of which nothing is known but that there was an earlier one.
+func (j *Journal) beginLife(uid types.UID) {
+	j.options.Renewed(uid) // first, so that nothing of the earlier life gets into the new record
+	j.Renew(uid)
 }
 
 // Lived reports whether the UID had a life before this one.

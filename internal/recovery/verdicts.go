@@ -45,8 +45,7 @@ func (v verdicts) Remember(pod *v1.Pod, verdict admission.Verdict) error {
 	j := v.recovery.journal
 	at := j.clock.Now()
 	if r := j.Get(pod.UID); r != nil && j.beginsLife(pod, r) {
-		j.options.Renewed(pod.UID) // first, so that nothing of the earlier life gets into the new record
-		j.Renew(pod.UID)
+		j.beginLife(pod.UID)
 	}
 	j.keeper.Ensure(pod.UID, func(r *checkpoint.Record) checkpoint.Class {
 		describe(r, pod)
