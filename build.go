@@ -314,7 +314,7 @@ func (p *parts) buildLoop() error {
 func (p *parts) buildHousekeeper() (err error) {
 	c, o := p.config, p.config.Cleanup
 	known := &inventory.Inventory{
-		Pods: inventory.Pods{Workers: p.workers, Memory: p.recovery, Clock: c.Clock}, Reader: p.pleg,
+		Pods: inventory.Pods{Workers: p.workers, Memory: p.recovery, Judged: p.occupants.Judged, Readmit: p.loop.Readmit, Clock: c.Clock}, Reader: p.pleg,
 		LastPlan: func() cleanup.Plan { return p.housekeeper.LastPlan() },
 	}
 	o.SourcesReady, o.Undecided, o.Gate, o.Withheld, o.Again = p.loop.Ready, p.loop.Undecided, p.open, p.occupants.Kept, p.tidy

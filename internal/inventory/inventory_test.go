@@ -3,6 +3,7 @@ package inventory
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -62,6 +63,12 @@ type workers struct {
 	updates []podworkers.UpdateOptions
 }
 
+func (w *workers) Forget(uid types.UID) bool {
+	_, known := w.states[uid]
+	delete(w.states, uid)
+	return known
+}
+
 func (w *workers) SyncKnownPods([]*v1.Pod) map[types.UID]podworkers.PodSync {
 	out := map[types.UID]podworkers.PodSync{}
 	for uid, s := range w.states {
@@ -110,6 +117,9 @@ type world struct {
 	clock   *testclock.FakeClock
 	plan    cleanup.Plan
 	desired []*v1.Pod
+
+	unjudged   map[types.UID]bool
+	readmitted []types.UID
 }
 
 func newWorld() *world {
@@ -118,7 +128,10 @@ func newWorld() *world {
 		clock: testclock.NewFakeClock(time.Unix(1_000_000, 0)), desired: []*v1.Pod{{ObjectMeta: metav1.ObjectMeta{UID: "web"}}},
 	}
 	w.Inventory = &Inventory{
-		Pods: Pods{Workers: w.workers, Memory: memory{}, Clock: w.clock}, Reader: w.reader,
+		Pods: Pods{
+			Workers: w.workers, Memory: memory{}, Clock: w.clock,
+			Judged: func(pod *v1.Pod) bool { return !w.unjudged[pod.UID] }, Readmit: func(uid types.UID) { w.readmitted = append(w.readmitted, uid) },
+		}, Reader: w.reader,
 		LastPlan: func() cleanup.Plan { return w.plan },
 	}
 	return w
@@ -245,5 +258,15 @@ func TestUpdatesAreCompletedFromMemory(t *testing.T) {
 	}
 	if last := w.workers.updates[4]; last.RunningPod == nil || last.RunningPod.UID != "orphan" {
 		t.Errorf("orphan: %+v", last)
+	}
+}
+
+// A pod's next life is judged before it begins (AD5); the worker of the earlier one makes way for it.
+func TestNextLifeIsJudgedFirst(t *testing.T) {
+	w := newWorld()
+	w.unjudged = map[types.UID]bool{"web": true}
+	w.Restart(w.desired[0])
+	if len(w.workers.updates) != 0 || w.Knows("web") || !slices.Equal(w.readmitted, []types.UID{"web"}) {
+		t.Errorf("updates %v, has a worker %v, readmitted %v", w.workers.updates, w.Knows("web"), w.readmitted)
 	}
 }

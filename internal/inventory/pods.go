@@ -17,6 +17,7 @@ type Workers interface {
 	IsPodKnown(uid types.UID) bool
 	ShouldPodContentBeRemoved(uid types.UID) bool
 	UpdatePod(update podworkers.UpdateOptions) podworkers.Outcome
+	Forget(uid types.UID) bool
 }
 
 // Memory adds what is remembered of a pod; recovery.Recovery implements it.
@@ -31,6 +32,9 @@ type Memory interface {
 type Pods struct {
 	Workers Workers
 	Memory  Memory
+	// Judged reports whether a pod has the verdict of admission. Readmit has one judged, and started if it is admitted.
+	Judged  func(pod *v1.Pod) bool
+	Readmit func(uid types.UID)
 	Clock   clock.PassiveClock
 }
 
@@ -77,8 +81,16 @@ func (k Pods) ContentShouldBeRemoved(uid types.UID) bool {
 	return k.Workers.ShouldPodContentBeRemoved(uid)
 }
 
-// Restart starts a desired pod that the workers do not know, or whose life is over.
-func (k Pods) Restart(pod *v1.Pod) { k.update(podworkers.Restart, pod) }
+// Restart starts a desired pod that the workers do not know, or whose life is over. A life that was not judged yet is
+// judged first: the verdict on the earlier one says nothing about it (AD5).
+func (k Pods) Restart(pod *v1.Pod) {
+	k.Workers.Forget(pod.UID)
+	if !k.Judged(pod) {
+		k.Readmit(pod.UID)
+		return
+	}
+	k.update(podworkers.Restart, pod)
+}
 
 // Kill terminates a desired pod.
 func (k Pods) Kill(pod *v1.Pod) { k.update(podworkers.Kill, pod) }
