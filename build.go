@@ -226,7 +226,7 @@ func (p *parts) buildMirrors() (err error) {
 func (p *parts) buildAdmission() (err error) {
 	a := p.config.Admission
 	kernel := node.KernelRelease()
-	handlers := p.users().Handlers(a.Handlers, func(types.UID) { p.loop.GateChanged() })
+	handlers := p.users().Handlers(a.Handlers, func(uid types.UID) { p.loop.Answered(uid) })
 	ports := admission.HostPorts()
 	matching := node.Matching{
 		Self: p.self, Machine: p.config.Pods.Machine, Health: p.health,

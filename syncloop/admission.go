@@ -27,7 +27,7 @@ import (
 // error or a panic the verdict is not known yet: only this pod waits, and is judged again after a
 // back-off, before later pods (IN6). Others overtake it; an Admission that keeps room for it leaves
 // them without a verdict too. Methods of the error refine that. Behind() bool, if true: no pod is
-// judged for a moment, because the verdict of an earlier pod is about to come. Patience()
+// judged for a moment, because the verdict of an earlier pod is about to come; call [Loop.Answered] then. Patience()
 // time.Duration: how long the wait may take before it is a problem, if that is more than 10 s.
 // Line() string: later pods that got an error with the same line are judged only once this pod
 // has its verdict.
@@ -65,6 +65,26 @@ type verdicts struct {
 	open    map[types.UID]*openVerdict
 	arrived int
 	refused map[types.UID]bool
+	// answered holds the pods about which an answer has come, in this order.
+	answered []types.UID
+}
+
+// answer records that an answer has come about a pod.
+func (v *verdicts) answer(uid types.UID) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if !slices.Contains(v.answered, uid) {
+		v.answered = append(v.answered, uid)
+	}
+}
+
+// takeAnswered returns the pods about which an answer has come since the last time.
+func (v *verdicts) takeAnswered() []types.UID {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	uids := v.answered
+	v.answered = nil
+	return uids
 }
 
 // withholds reports whether the pod must not be dispatched.
@@ -291,6 +311,42 @@ type round struct {
 	first error
 	// again: something has changed during the round.
 	again bool
+	// behind are pods whose turn comes after the answer about another.
+	behind []types.UID
+}
+
+// Answered says that a question which the [Admission] has left open has its answer. The loop judges this pod at once, and
+// then the pods behind it; it asks about no other pod again, as it does after [Loop.GateChanged]. It never blocks.
+func (l *Loop) Answered(uid types.UID) {
+	l.verdicts.answer(uid)
+	select {
+	case l.answers <- struct{}{}:
+	default:
+	}
+}
+
+// hear judges the pods about which an answer has come. A verdict changes what others have to wait for: a new round begins.
+// Without one the round goes on, because an admission that repeats its question in each round would never end them.
+func (l *Loop) hear(ctx context.Context) {
+	defer l.stamp(ctx, "held")()
+	l.fence.Lock()
+	defer l.fence.Unlock()
+	decided := false
+	for _, uid := range l.verdicts.takeAnswered() {
+		if l.verdicts.waits(uid) && l.judgePod(ctx, uid) == nil {
+			decided = true
+		}
+	}
+	switch r := &l.round; {
+	case decided:
+		l.retryNow()
+	case len(r.behind) > 0:
+		r.left, r.behind = append(r.left, r.behind...), nil
+		l.judge(ctx)
+		if len(r.left) > 0 {
+			l.schedule.retryAt = l.options.Clock.Now()
+		}
+	}
 }
 
 // judge judges the waiting pods, or some of them if that takes long.
@@ -312,14 +368,18 @@ func (l *Loop) judge(ctx context.Context) {
 		if r.first == nil {
 			r.first = err
 		}
-		var behind interface{ Behind() bool }
-		if errors.As(err, &behind) && behind.Behind() {
-			r.left = nil // nor is any other judged that came later
+		if isBehind(err) { // nor is any other judged that came later
+			r.behind, r.left = append(r.behind, r.left...), nil
 		}
 	}
 	if len(r.left) == 0 {
 		l.admissionErrors.Note(l.options.Logger, l.options.Clock.Now(), r.first, "New pods wait for their admission", "Admission goes on")
 	}
+}
+
+func isBehind(err error) bool {
+	var behind interface{ Behind() bool }
+	return errors.As(err, &behind) && behind.Behind()
 }
 
 // judgePod judges one waiting pod. After an error only that pod keeps waiting.
@@ -330,6 +390,9 @@ func (l *Loop) judgePod(ctx context.Context, uid types.UID) error {
 		return nil
 	}
 	admitted, err := l.ask(ctx, pod)
+	if isBehind(err) {
+		l.round.behind = append(l.round.behind, uid)
+	}
 	if err != nil {
 		if l.verdicts.putOff(uid, err, l.options.Clock.Now()) {
 			l.tellOverdue(pod, err)

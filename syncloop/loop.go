@@ -110,6 +110,8 @@ type Loop struct {
 	trigger chan struct{}
 	// gateChanged has one slot: the gate may have opened.
 	gateChanged chan struct{}
+	// answers has one slot: an answer of the admission has come.
+	answers chan struct{}
 
 	// fence is held while an operation or event is handled, and while a
 	// housekeeping pass needs pods and workers to stand still (B5).
@@ -182,7 +184,7 @@ func New(dispatch func(Work), options Options) (*Loop, error) {
 		mux:     newMux(options.Sources, options.Clock, options.Recorder, m),
 		store:   newStore(),
 		readyC:  make(chan struct{}),
-		trigger: make(chan struct{}, 1), gateChanged: make(chan struct{}, 1),
+		trigger: make(chan struct{}, 1), gateChanged: make(chan struct{}, 1), answers: make(chan struct{}, 1),
 		fence:    make(fence, 1),
 		deferred: map[types.UID]*v1.Pod{},
 		verdicts: verdicts{open: map[types.UID]*openVerdict{}, refused: map[types.UID]bool{}},

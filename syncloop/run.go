@@ -86,6 +86,8 @@ func (l *Loop) loop(ctx context.Context, wg *sync.WaitGroup) error {
 				l.passSoon()
 			case <-l.gateChanged:
 				l.retryNow()
+			case <-l.answers:
+				l.hear(ctx)
 			default:
 			}
 			l.due(ctx, wg, passed)
@@ -109,6 +111,9 @@ func (l *Loop) loop(ctx context.Context, wg *sync.WaitGroup) error {
 			l.passSoon()
 		case <-l.gateChanged:
 			l.retryNow()
+			l.due(ctx, wg, passed)
+		case <-l.answers:
+			l.hear(ctx)
 			l.due(ctx, wg, passed)
 		case rest := <-passed:
 			l.passDone(rest)
