@@ -110,7 +110,8 @@ type Sandbox struct {
 
 // Container is a listed container.
 type Container struct {
-	ID        ContainerID
+	ID ContainerID
+	// Name is empty if only a record has named the container; see [Container.Recalled].
 	Name      string
 	SandboxID string
 	State     State
@@ -119,6 +120,10 @@ type Container struct {
 	// Annotations as written at creation. Read-only.
 	Annotations map[string]string
 }
+
+// Recalled reports that only a record has named the container: no list and no reading has shown it yet. It may have ended,
+// or be one of another pod or owner, so it must not be stopped (spec/pleg.md R15).
+func (c *Container) Recalled() bool { return c.Name == "" }
 
 // PodStatus is one full reading of a pod at the runtime. It is shared between
 // readers: treat it and everything it points to as read-only.

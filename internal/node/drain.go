@@ -396,18 +396,17 @@ func (d Drain) stopOne(ctx context.Context, p *runtime.Pod) (there bool, err err
 
 // onlyRecalled reports whether no list and no reading has shown anything of the pod.
 func onlyRecalled(p *runtime.Pod) bool {
-	return len(p.Sandboxes) == 0 && !slices.ContainsFunc(p.Containers, func(c *runtime.Container) bool { return c.Name != "" })
+	return len(p.Sandboxes) == 0 && !slices.ContainsFunc(p.Containers, func(c *runtime.Container) bool { return !c.Recalled() })
 }
 
-// asListed returns what a list says about a pod, as far as needed to stop it. What only a record has named is left out: it
-// may be a container of another pod or owner (pleg.md R15).
+// asListed returns what a list says about a pod, as far as needed to stop it. What only a record has named is left out (pleg.md R15).
 func asListed(p *runtime.Pod) *runtime.PodStatus {
 	out := &runtime.PodStatus{UID: p.UID, Name: p.Name, Namespace: p.Namespace}
 	for _, s := range p.Sandboxes {
 		out.Sandboxes = append(out.Sandboxes, &runtime.SandboxStatus{ID: s.ID, State: s.State})
 	}
 	for _, c := range p.Containers {
-		if c.Name != "" {
+		if !c.Recalled() {
 			out.Containers = append(out.Containers, &runtime.ContainerStatus{ID: c.ID, Name: c.Name, State: c.State, Annotations: c.Annotations})
 		}
 	}

@@ -105,7 +105,7 @@ func (m *Manager) withHidden(listed *runtime.Pod, uid types.UID) (pod *runtime.P
 	}
 	if pod != nil {
 		for _, c := range pod.Containers {
-			if c.Name == "" {
+			if c.Recalled() {
 				unread = c.ID.ID
 			}
 		}
@@ -165,14 +165,14 @@ func killOfStatus(pod *v1.Pod, status *runtime.PodStatus) podKill {
 	return k
 }
 
-// killOfListed is what has to be stopped of a listed pod, without what only a record names: it has no name.
+// killOfListed is what has to be stopped of a listed pod, without what only a record names.
 func killOfListed(pod *v1.Pod, listed *runtime.Pod) podKill {
 	k := podKill{uid: listed.UID, name: listed.Name, namespace: listed.Namespace, pod: pod}
 	for _, s := range listed.Sandboxes {
 		k.sandboxes = append(k.sandboxes, s.ID)
 	}
 	for _, c := range listed.Containers {
-		if mayRun(c.State) && c.Name != "" {
+		if mayRun(c.State) && !c.Recalled() {
 			k.containers = append(k.containers, killable{c.ID.ID, c.Name, c.State, c.Annotations})
 		}
 	}
