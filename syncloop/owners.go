@@ -68,7 +68,7 @@ func (first firstOwners) drop(lost []loser) (dropped bool) {
 	return dropped
 }
 
-// nameWinners adds to the reports of a message who has the UIDs they are about.
+// nameWinners adds the holders of the UIDs to a message's reports about them.
 func (d *desired) nameWinners(c *change) {
 	for i := range c.reports {
 		if r := &c.reports[i]; r.refusal.winner == r.refusal.uid && r.refusal.why == "" {
@@ -224,8 +224,8 @@ func (d *desired) holders() map[claim]*wanted {
 // turnsOfName is how many kinds of claims to a name there are, see turnOf.
 const turnsOfName = 3
 
-// turnOf says when a pod claims its name among those of its precedence: first who had it before
-// this process, then who has it, then all others.
+// turnOf says when a pod claims its name among those of its precedence: first the pod
+// that had it before this process, then the pod that has it, then all others.
 func (d *desired) turnOf(s *wanted, e *entry, sources int, holders map[claim]*wanted) int {
 	if sources == 1 {
 		return 0

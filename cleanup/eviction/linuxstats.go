@@ -50,6 +50,8 @@ type LinuxStatsOptions struct {
 	// the runtime measures where there is no cgroup. It is not called for memory and process IDs
 	// that a cgroup tells. Nil: nothing.
 	PodLayers func(ctx context.Context, pod *v1.Pod) (Usage, error)
+	// Clock is the time of limits. Nil: the real clock.
+	Clock clock.Clock
 }
 
 // LinuxStats reads a Linux machine. It is safe for concurrent use.
@@ -67,6 +69,9 @@ var _ Stats = (*LinuxStats)(nil)
 
 // NewLinuxStats returns a reader, or an error that says what is wrong with the options.
 func NewLinuxStats(o LinuxStatsOptions) (*LinuxStats, error) {
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
 	if o.Proc == "" {
 		o.Proc = "/proc"
 	}
@@ -81,7 +86,7 @@ func NewLinuxStats(o LinuxStatsOptions) (*LinuxStats, error) {
 	if o.Cgroup = strings.Trim(o.Cgroup, "/"); o.Cgroup != "" && !filepath.IsLocal(o.Cgroup) {
 		return nil, fmt.Errorf("eviction: cgroup %q leads out of the tree", o.Cgroup)
 	}
-	return &LinuxStats{options: o, walks: newTurns(clock.RealClock{}, maxWalks)}, nil
+	return &LinuxStats{options: o, walks: newTurns(o.Clock, maxWalks)}, nil
 }
 
 // Node reads every signal it can.

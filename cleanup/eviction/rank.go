@@ -40,19 +40,12 @@ func rank(k kind, candidates []candidate) {
 	slices.SortStableFunc(candidates, func(a, b candidate) int {
 		return cmp.Or(
 			cmp.Compare(within(a), within(b)),
-			cmp.Compare(priority(a.Pod), priority(b.Pod)),
+			cmp.Compare(podinfo.Priority(a.Pod), podinfo.Priority(b.Pod)),
 			cmp.Compare(b.over(k), a.over(k)),
 			cmp.Compare(class[podinfo.QoS(a.Pod)], class[podinfo.QoS(b.Pod)]),
 			cmp.Compare(a.Pod.UID, b.Pod.UID),
 		)
 	})
-}
-
-func priority(pod *v1.Pod) int32 {
-	if pod.Spec.Priority == nil {
-		return 0
-	}
-	return *pod.Spec.Priority
 }
 
 // message returns the text that tells users why a pod is evicted.

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/podwright/podwright/internal/tree"
 	"github.com/podwright/podwright/internal/tree/treetest"
@@ -200,3 +201,49 @@ func TestReadingsTakeTurns(t *testing.T) {
 }
 
 var errStopped = errors.New("stopped")
+
+// TestTurnsOfLinuxStatsEndOnItsClock: the limit of a turn passes on the clock of the options, which may be virtual.
+func TestTurnsOfLinuxStatsEndOnItsClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := clocktesting.NewFakeClock(time.Now())
+		stats, err := NewLinuxStats(LinuxStatsOptions{Clock: c})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var gives []func()
+		for range maxWalks {
+			give, err := stats.walks.take(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			gives = append(gives, give)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		taken := make(chan error, 1)
+		go func() {
+			give, err := stats.walks.take(ctx)
+			if err == nil {
+				give()
+			}
+			taken <- err
+		}()
+		synctest.Wait()
+		c.Step(turnLimit)
+		synctest.Wait()
+		select {
+		case err := <-taken:
+			if err != nil {
+				t.Error(err)
+			}
+		default:
+			t.Error("a turn lasts longer than its limit")
+			cancel()
+			<-taken
+		}
+		cancel()
+		for _, give := range gives {
+			give()
+		}
+		synctest.Wait()
+	})
+}

@@ -299,8 +299,8 @@ func errorText(response *http.Response) string {
 	return text
 }
 
-// saidOf is the error that an answer reports, and whether it has the form of the API's errors: for
-// a path that the API does not know it has not.
+// saidOf returns the error that an answer reports. byAPI says whether it has the form of the API's
+// errors; the answer for an unknown path does not.
 func saidOf(response *http.Response) (text string, byAPI bool) {
 	body, _ := io.ReadAll(io.LimitReader(response.Body, 64<<10)) // even a partial body says most
 	var said struct {

@@ -117,7 +117,7 @@ var unreadable = []struct {
 	{"links in a ring", ring, "ManifestUnreadable", "too many levels of symbolic links", syscall.ELOOP},
 	{"a link to nothing", link("nowhere"), "ManifestUnreadable", "it is a link to nothing", os.ErrNotExist},
 	{"11 MiB", huge, "ManifestUnreadable", "manifest is too large: more than 10 MiB", source.ErrTooLarge},
-	{"an alias bomb", text(bomb()), "ManifestUnreadable", "with each alias replaced by what it stands for it has more than 10 MiB", source.ErrTooLarge},
+	{"an alias bomb", text(bomb()), "ManifestUnreadable", "it has more than 10 MiB once its aliases are replaced by their content", source.ErrTooLarge},
 	{"half written", text(fixed("web", "app:1")[:60]), "FailedValidation", "spec.containers: Required value", source.ErrInvalid},
 	{"half written JSON", text(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x"},"spec":{"conta`), "ManifestUnreadable", "not a pod manifest", source.ErrMalformed},
 	{"empty", text(""), "ManifestUnreadable", "not a pod manifest: it is empty", source.ErrMalformed},

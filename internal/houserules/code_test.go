@@ -77,13 +77,80 @@ func noTimersForNothing(tr *tree, report report) {
 		}
 		ast.Inspect(s.syntax, func(n ast.Node) bool {
 			call, ok := n.(*ast.CallExpr)
-			if !ok || len(call.Args) != 1 {
+			if !ok || len(call.Args) == 0 {
 				return true
 			}
 			method, isMethod := call.Fun.(*ast.SelectorExpr)
-			wait, isNumber := call.Args[0].(*ast.BasicLit)
-			if isMethod && isNumber && wait.Value == "0" && set("NewTimer", "Reset", "After")[method.Sel.Name] {
+			if isMethod && isZero(call.Args[0]) && set("NewTimer", "Reset", "After", "AfterFunc")[method.Sel.Name] {
 				report("%s: %s(0); go on at once instead, as timing.Sleep does", tr.at(s, call.Pos()), method.Sel.Name)
+			}
+			return true
+		})
+	}
+}
+
+// isZero reports whether an expression is 0 as it is written: 0, time.Duration(0), 0*time.Second.
+func isZero(e ast.Expr) bool {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		return e.Value == "0"
+	case *ast.ParenExpr:
+		return isZero(e.X)
+	case *ast.CallExpr:
+		f, ok := e.Fun.(*ast.SelectorExpr)
+		return ok && f.Sel.Name == "Duration" && len(e.Args) == 1 && isZero(e.Args[0])
+	case *ast.BinaryExpr:
+		return e.Op == token.MUL && (isZero(e.X) || isZero(e.Y))
+	}
+	return false
+}
+
+// noDotImports: what comes from such an import has no package before its name, so no rule finds it.
+func noDotImports(tr *tree, report report) {
+	for _, s := range tr.files {
+		for _, spec := range s.syntax.Imports {
+			if spec.Name != nil && spec.Name.Name == "." {
+				report("%s: dot import of %s", tr.at(s, spec.Pos()), spec.Path.Value)
+			}
+		}
+	}
+}
+
+// realClockOwners may use the machine's clock whatever the options say, and why.
+var realClockOwners = map[string]string{
+	"internal/dirlock": "waits 0.1 s at most for another process, which lives in the machine's time",
+	"kube/apitest":     "starts real servers, which live in the machine's time",
+}
+
+// realClockIsADefault: clock.RealClock{} is the value of an option that was left out. A call of its methods, or of a
+// function with it, passes over the clock in the options.
+func realClockIsADefault(tr *tree, report report) {
+	realClockWithout(tr, realClockOwners, report)
+}
+
+func realClockWithout(tr *tree, exempt map[string]string, report report) {
+	for _, s := range tr.files {
+		if !s.library() || exempt[s.dir] != "" {
+			continue
+		}
+		clocks := map[token.Pos]bool{}
+		tr.calls(s, "k8s.io/utils/clock", set("RealClock"), func(pos token.Pos, _ string) { clocks[pos] = true })
+		isClock := func(e ast.Expr) bool {
+			made, ok := e.(*ast.CompositeLit)
+			return ok && clocks[made.Pos()]
+		}
+		ast.Inspect(s.syntax, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.SelectorExpr:
+				if isClock(n.X) {
+					report("%s: %s of the machine's clock; take a clock in the options", tr.at(s, n.Pos()), n.Sel.Name)
+				}
+			case *ast.CallExpr:
+				for _, arg := range n.Args {
+					if isClock(arg) {
+						report("%s: the machine's clock is passed on; take a clock in the options", tr.at(s, arg.Pos()))
+					}
+				}
 			}
 			return true
 		})

@@ -17,7 +17,18 @@ func noBackReference(tr *tree, report report) {
 			var fields *ast.FieldList
 			switch n := n.(type) {
 			case *ast.TypeSpec:
-				return n.Name.Name != "Engine"
+				if n.Name.Name == "Engine" {
+					return false
+				}
+				if names(n.Type, "Engine", "parts") {
+					report("%s: another name for the Engine or its parts, which no rule would find", tr.at(s, n.Pos()))
+				}
+				return true
+			case *ast.ValueSpec:
+				if n.Type != nil && names(n.Type, "Engine", "parts") {
+					report("%s: holds the Engine or its parts; declare the few methods it needs", tr.at(s, n.Pos()))
+				}
+				return true
 			case *ast.StructType:
 				fields = n.Fields
 			case *ast.FuncType:

@@ -107,9 +107,11 @@ func TestExemptionsAreNeeded(t *testing.T) {
 		exempt map[string]string
 		check  func(tr *tree, exempt map[string]string, report report)
 	}{
-		"exportExempt":  {exportExempt, exportsWithout},
-		"goleakExempt":  {goleakExempt, leaksWithout},
-		"timeoutOwners": {timeoutOwners, timeoutsWithout},
+		"exportExempt":    {exportExempt, exportsWithout},
+		"goleakExempt":    {goleakExempt, leaksWithout},
+		"timeoutOwners":   {timeoutOwners, timeoutsWithout},
+		"realClockOwners": {realClockOwners, realClockWithout},
+		"renameOwners":    {renameOwners, renamesWithout},
 	} {
 		for name := range rule.exempt {
 			others := maps.Clone(rule.exempt)

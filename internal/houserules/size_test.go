@@ -36,30 +36,41 @@ func (tr *tree) lines(from, to token.Pos) int {
 	return tr.fset.Position(to).Line - tr.fset.Position(from).Line + 1
 }
 
-// interfacesAreSmall counts the methods an interface declares and, where it embeds
-// one of the same package, the methods of that.
+// interfacesAreSmall counts the methods an interface declares and those of the module's
+// interfaces that it embeds.
 func interfacesAreSmall(tr *tree, report report) {
-	methods := map[string]*ast.InterfaceType{}
+	methods := map[string]declaredInterface{}
 	for _, s := range tr.files {
 		for name, i := range interfaces(s) {
-			methods[s.dir+"."+name] = i
+			methods[s.dir+"."+name] = declaredInterface{i, s.importedDirs()}
 		}
 	}
 	for _, s := range tr.files {
 		if !s.library() {
 			continue
 		}
+		named := map[*ast.InterfaceType]bool{}
 		for name, i := range interfaces(s) {
-			n := countMethods(methods, s.dir, i)
+			named[i] = true
+			n := countMethods(methods, s.dir, s.importedDirs(), i)
 			if n > maxInterfaceMethods && interfaceExempt[s.dir+"."+name] == "" {
 				report("%s: interface %s has %d methods, budget %d", tr.at(s, i.Pos()), name, n, maxInterfaceMethods)
 			}
 		}
+		ast.Inspect(s.syntax, func(n ast.Node) bool {
+			if i, ok := n.(*ast.InterfaceType); ok && !named[i] {
+				if n := countMethods(methods, s.dir, s.importedDirs(), i); n > maxInterfaceMethods {
+					report("%s: an interface without a name has %d methods, budget %d", tr.at(s, i.Pos()), n, maxInterfaceMethods)
+				}
+			}
+			return true
+		})
 	}
 }
 
 // interfaceExempt are larger interfaces, and why.
 var interfaceExempt = map[string]string{
+	"kube.Engine":                "what the agent's server and its statistics need, put together",
 	"runtime/cri.RuntimeService": "the runtime service of the CRI, put together from small ones",
 }
 
@@ -76,12 +87,27 @@ func interfaces(s *source) map[string]*ast.InterfaceType {
 	return out
 }
 
-func countMethods(all map[string]*ast.InterfaceType, dir string, i *ast.InterfaceType) int {
+// declaredInterface is an interface, and the folders of the packages that its file imports.
+type declaredInterface struct {
+	methods *ast.InterfaceType
+	dirs    map[string]string
+}
+
+func countMethods(all map[string]declaredInterface, dir string, dirs map[string]string, i *ast.InterfaceType) int {
 	n := 0
 	for _, f := range i.Methods.List {
 		n += len(f.Names)
-		if id, ok := f.Type.(*ast.Ident); ok && all[dir+"."+id.Name] != nil {
-			n += countMethods(all, dir, all[dir+"."+id.Name])
+		from, name := dir, ""
+		switch t := f.Type.(type) {
+		case *ast.Ident:
+			name = t.Name
+		case *ast.SelectorExpr:
+			if id, ok := t.X.(*ast.Ident); ok {
+				from, name = dirs[id.Name], t.Sel.Name
+			}
+		}
+		if embedded, ok := all[from+"."+name]; ok && len(f.Names) == 0 {
+			n += countMethods(all, from, embedded.dirs, embedded.methods)
 		}
 	}
 	return n

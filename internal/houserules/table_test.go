@@ -16,7 +16,7 @@ func body(imported, statement string) string {
 // rules lists every rule with files that break it and files that keep it.
 func rules() []rule {
 	return slices.Concat(codeRules(), shapeRules(), textRules(), walkRules(), happensRules(), linkRules(), programRules(), snippetRules(), derivedRules(),
-		randomRules(), budgetRules(), fileNameRules(), aliasRules(), roomRules())
+		randomRules(), budgetRules(), fileNameRules(), aliasRules(), roomRules(), oneHomeRules())
 }
 
 func codeRules() []rule {
@@ -46,9 +46,23 @@ func codeRules() []rule {
 		},
 		{
 			name: "no timers for nothing", check: noTimersForNothing,
-			breach: file("pleg/a.go", "package p\n\nfunc f(c clock.Clock) { c.NewTimer(0) }\n"),
-			keeps:  file("pleg/a.go", "package p\n\nfunc f(c clock.Clock) { c.NewTimer(1) }\n"),
-			finds:  []string{"pleg/a.go:3: NewTimer(0)"},
+			breach: file("pleg/a.go", "package p\n\nfunc f(c clock.Clock) { c.NewTimer(0) }\n\nfunc g(c clock.Clock) { c.AfterFunc((time.Duration(0)), nil) }\n\nfunc h(c clock.Clock) { <-c.After(0 * time.Second) }\n"),
+			keeps:  file("pleg/a.go", "package p\n\nfunc f(c clock.Clock) { c.NewTimer(1) }\n\nfunc g(c clock.Clock, n int) { c.AfterFunc(time.Duration(n), nil); Reset() }\n"),
+			finds:  []string{"pleg/a.go:3: NewTimer(0)", "pleg/a.go:5: AfterFunc(0)", "pleg/a.go:7: After(0)"},
+		},
+		{
+			name: "no dot imports", check: noDotImports,
+			breach: map[string]string{"pleg/a.go": "package p\n\nimport . \"time\"\n\nvar n = Now()\n", "pleg/a_test.go": "package p\n\nimport . \"time\"\n\nvar n = Now()\n"},
+			keeps:  file("pleg/a.go", "package p\n\nimport now \"time\"\n\nvar n = now.Second\n"),
+			finds:  []string{"pleg/a.go:3: dot import", "pleg/a_test.go:3: dot import"},
+		},
+		{
+			name: "the machine's clock is a default", check: realClockIsADefault,
+			breach: file("pleg/a.go", body("k8s.io/utils/clock", "_ = clock.RealClock{}.Now(); use(1, clock.RealClock{})")),
+			keeps: map[string]string{
+				"pleg/a.go": body("k8s.io/utils/clock", "o.Clock = clock.RealClock{}; _, _ = o.Clock.(clock.RealClock)"), "internal/dirlock/a.go": body("k8s.io/utils/clock", "clock.RealClock{}.Sleep(1)"),
+			},
+			finds: []string{"pleg/a.go:5: Now of the machine's clock", "pleg/a.go:5: the machine's clock is passed on"},
 		},
 		{
 			name: "no sleep in tests", check: noSleepInTests,
@@ -132,9 +146,10 @@ func shapeRules() []rule {
 			breach: map[string]string{
 				"a.go": "package podwright\n\ntype Engine struct{}\n\ntype part struct{ e *Engine }\n\nfunc wire(e *Engine) {}\n\ntype user interface{ Use(Engine) }\n",
 				"b.go": "package podwright\n\ntype embeds struct{ *Engine }\n\ntype joint struct{ p *parts }\n\nfunc build(p *parts) {}\n\ntype twice struct{ *parts }\n",
+				"c.go": "package podwright\n\ntype same = parts\n\ntype like parts\n\nvar e holder[*Engine]\n",
 			},
 			keeps: file("a.go", "package podwright\n\ntype Engine struct{ *parts }\n\ntype parts struct{}\n\nfunc New() (*Engine, error) { return nil, nil }\n\nfunc (e *Engine) Run() {}\n\nfunc (p *parts) build() *parts { return p }\n"),
-			finds: []string{"a.go:5: ", "a.go:7: ", "a.go:9: ", "b.go:3: ", "b.go:5: ", "b.go:7: ", "b.go:9: "},
+			finds: []string{"a.go:5: ", "a.go:7: ", "a.go:9: ", "b.go:3: ", "b.go:5: ", "b.go:7: ", "b.go:9: ", "c.go:3: ", "c.go:5: ", "c.go:7: "},
 		},
 		{
 			name: "the root composes only", check: rootIsSmall,
@@ -149,9 +164,12 @@ func shapeRules() []rule {
 		},
 		{
 			name: "interfaces are small", check: interfacesAreSmall,
-			breach: file("pleg/a.go", "package p\n\ntype A interface {\n"+methods(8)+"}\n\ntype B interface {\nC\n"+methods(4)+"}\n\ntype C interface {\n"+methods(4)+"}\n"),
-			keeps:  file("pleg/a.go", "package p\n\ntype A interface {\n"+methods(7)+"}\n"),
-			finds:  []string{"interface A has 8 methods", "interface B has 8 methods"},
+			breach: map[string]string{
+				"pleg/a.go":  "package p\n\ntype A interface {\n" + methods(8) + "}\n\ntype B interface {\nC\n" + methods(4) + "}\n\ntype C interface {\n" + methods(4) + "}\n",
+				"probe/a.go": "package probe\n\nimport \"" + m + "pleg\"\n\ntype D interface {\npleg.C\n" + methods(4) + "}\n\nfunc f(interface {\n" + methods(8) + "}) {}\n",
+			},
+			keeps: file("pleg/a.go", "package p\n\ntype A interface {\n"+methods(7)+"}\n"),
+			finds: []string{"interface A has 8 methods", "interface B has 8 methods", "interface D has 8 methods", "an interface without a name has 8 methods"},
 		},
 		{
 			name: "exported names have users", check: exportsHaveUsers,

@@ -61,6 +61,7 @@ func (e *Evictions) WatchPods(o eviction.Options) (err error) {
 // those of this machine, read as machine says.
 func (e *Evictions) Watch(o eviction.Options, stats eviction.Stats, machine eviction.LinuxStatsOptions) (err error) {
 	if stats == nil {
+		machine.Clock = o.Clock
 		machine.PodDirs, machine.PodLayers = e.Disk.PodFolders, e.containerUsage
 		if machine.ImageFs != nil {
 			machine.ImageFs = named(machine.ImageFs, o.Logger)

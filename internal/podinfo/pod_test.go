@@ -117,3 +117,23 @@ func TestReadyIsTheCondition(t *testing.T) {
 		t.Error("a pod without conditions is ready")
 	}
 }
+
+func TestPriorityIsTheNumberAndZeroWithoutOne(t *testing.T) {
+	for _, test := range []struct {
+		priority      *int32
+		class         string
+		want, claimed int32
+	}{
+		{nil, "", 0, 0},
+		{nil, "system-node-critical", 0, 2_000_001_000},
+		{ptr.To[int32](-5), "system-node-critical", -5, -5},
+	} {
+		pod := &v1.Pod{Spec: v1.PodSpec{Priority: test.priority, PriorityClassName: test.class}}
+		if got := Priority(pod); got != test.want {
+			t.Errorf("%+v: priority %d", test, got)
+		}
+		if got := ClaimedPriority(pod); got != test.claimed {
+			t.Errorf("%+v: claimed priority %d", test, got)
+		}
+	}
+}

@@ -30,6 +30,14 @@ func NodeCritical(pod *v1.Pod) bool {
 	return pod.Spec.PriorityClassName == nodeCriticalClass
 }
 
+// Priority returns the pod's priority, 0 if it has none. See [ClaimedPriority].
+func Priority(pod *v1.Pod) int32 {
+	if pod.Spec.Priority == nil {
+		return 0
+	}
+	return *pod.Spec.Priority
+}
+
 // ClaimedPriority returns the pod's priority, or that of the system-critical class it names.
 func ClaimedPriority(pod *v1.Pod) int32 {
 	switch {

@@ -32,19 +32,31 @@ func Repository(image string) string {
 	if i := strings.LastIndexByte(name, ':'); i > strings.LastIndexByte(name, '/') {
 		name = name[:i]
 	}
-	host, rest, ok := strings.Cut(name, "/")
+	return Complete(name)
+}
+
+// Complete adds the registry and the folder that a name leaves out, as runtimes do. Tag and digest
+// stay as they are.
+func Complete(image string) string {
+	host, rest, ok := strings.Cut(image, "/")
 	switch {
 	case !ok:
-		return "docker.io/library/" + name
+		return "docker.io/library/" + image
 	case host == "index.docker.io", host == "docker.io":
 		if !strings.Contains(rest, "/") {
 			rest = "library/" + rest
 		}
 		return "docker.io/" + rest
-	case !strings.ContainsAny(host, ".:") && host != "localhost" && strings.ToLower(host) == host:
-		return "docker.io/" + name
+	case !IsHost(host):
+		return "docker.io/" + image
 	}
-	return name
+	return image
+}
+
+// IsHost reports whether the part of an image's name before the first slash is a registry, and not
+// a folder in the default one.
+func IsHost(part string) bool {
+	return strings.ContainsAny(part, ".:") || part == "localhost" || strings.ToLower(part) != part
 }
 
 // Matches reports whether a key covers a repository (spec/runtime.md 10.3): the ports are equal,

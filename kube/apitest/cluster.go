@@ -207,7 +207,7 @@ func (c *Cluster) write(name string, who identity) error {
 	return p.write(c.dir, name)
 }
 
-// issue makes a certificate that is valid for a day, unless who has its own times.
+// issue makes a certificate that is valid for a day, unless who sets other times.
 func (c *Cluster) issue(who identity) (pair, error) {
 	if who.until.IsZero() {
 		now := clock.RealClock{}.Now()

@@ -24,7 +24,7 @@ func (s *Server) containerLogs(w http.ResponseWriter, r *http.Request) {
 	}
 	container := r.PathValue("container")
 	if !podinfo.HasContainer(pod, container) {
-		fail(w, &failure{http.StatusNotFound, fmt.Sprintf("container %q not found in pod %q", container, pod.Name+"_"+pod.Namespace)})
+		fail(w, &failure{http.StatusNotFound, fmt.Sprintf("container %q not found in pod %q", container, podinfo.FullName(pod.Namespace, pod.Name))})
 		return
 	}
 	options, err := logOptions(r.URL.Query(), s.options.Clock.Now())

@@ -14,6 +14,7 @@ import (
 	"k8s.io/streaming/pkg/httpstream"
 	"k8s.io/streaming/pkg/httpstream/wsstream"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -35,7 +36,7 @@ func (s *streams) portForward(w http.ResponseWriter, r *http.Request) {
 		State:         &runtimeapi.PodSandboxStateValue{State: runtimeapi.PodSandboxState_SANDBOX_READY},
 	})
 	if err == nil && len(sandboxes) == 0 {
-		err = &failure{http.StatusNotFound, fmt.Sprintf("sandbox of pod %q does not run", pod.Name+"_"+pod.Namespace)}
+		err = &failure{http.StatusNotFound, fmt.Sprintf("sandbox of pod %q does not run", podinfo.FullName(pod.Namespace, pod.Name))}
 	}
 	if err != nil {
 		fail(w, err)

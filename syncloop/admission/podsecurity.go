@@ -11,6 +11,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
+
+	"github.com/podwright/podwright/internal/registrykey"
 )
 
 // SecurityLevel is a level of the Pod Security Standards of Kubernetes.
@@ -105,7 +107,7 @@ func (e SecurityExemptions) check() (problems []error) {
 		}
 	}
 	for _, image := range e.Images {
-		if registry, _, _ := strings.Cut(image, "/"); !isRegistry(registry) || strings.HasSuffix(image, "/") {
+		if registry, _, _ := strings.Cut(image, "/"); !registrykey.IsHost(registry) || strings.HasSuffix(image, "/") {
 			problems = append(problems, fmt.Errorf("images from %q: want a registry, such as registry.example.com, or a path in one", image))
 		}
 	}
@@ -175,7 +177,7 @@ func (e *SecurityExemptions) mayUse(image string) bool {
 	if image == "" || imageID.MatchString(image) {
 		return false
 	}
-	image = fullImageName(image)
+	image = registrykey.Complete(image)
 	return slices.ContainsFunc(e.Images, func(prefix string) bool {
 		rest, found := strings.CutPrefix(image, prefix)
 		if !strings.Contains(prefix, "/") { // after a registry a colon begins its port
@@ -183,26 +185,4 @@ func (e *SecurityExemptions) mayUse(image string) bool {
 		}
 		return found && (rest == "" || strings.ContainsAny(rest[:1], "/:@"))
 	})
-}
-
-// fullImageName completes the name of an image as runtimes do.
-func fullImageName(image string) string {
-	registry, rest, found := strings.Cut(image, "/")
-	switch {
-	case !found:
-		return "docker.io/library/" + image
-	case !isRegistry(registry):
-		return "docker.io/" + image
-	case registry == "index.docker.io":
-		registry = "docker.io"
-	}
-	if registry == "docker.io" && !strings.Contains(rest, "/") {
-		rest = "library/" + rest
-	}
-	return registry + "/" + rest
-}
-
-// isRegistry reports whether the first part of an image's name names a registry.
-func isRegistry(part string) bool {
-	return part == "localhost" || strings.ContainsAny(part, ".:") || strings.ToLower(part) != part
 }

@@ -1,10 +1,10 @@
 package source
 
 import (
-	"strings"
-
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/podwright/podwright/internal/podinfo"
 )
 
 // Default fills in the fields that this module uses as the API server would. It
@@ -63,7 +63,7 @@ func setPointer[T any](field **T, value T) {
 }
 
 func defaultContainer(c *v1.Container, hostNetwork bool) {
-	setDefault(&c.ImagePullPolicy, pullPolicy(c.Image))
+	setDefault(&c.ImagePullPolicy, podinfo.PullPolicy(c.Image))
 	setDefault(&c.TerminationMessagePath, v1.TerminationMessagePathDefault)
 	setDefault(&c.TerminationMessagePolicy, v1.TerminationMessageReadFile)
 	for i := range c.Ports {
@@ -141,18 +141,6 @@ func defaultVolume(v *v1.VolumeSource) {
 			}
 		}
 	case v.Image != nil:
-		setDefault(&v.Image.PullPolicy, pullPolicy(v.Image.Reference))
+		setDefault(&v.Image.PullPolicy, podinfo.PullPolicy(v.Image.Reference))
 	}
-}
-
-// pullPolicy returns the default policy for an image: Always if its tag is latest,
-// or if it has neither tag nor digest (spec/runtime.md 9.1).
-func pullPolicy(image string) v1.PullPolicy {
-	name, _, digest := strings.Cut(image, "@")
-	name = name[strings.LastIndexByte(name, '/')+1:] // a colon before it is a port
-	_, tag, tagged := strings.Cut(name, ":")
-	if tag == "latest" || !tagged && !digest {
-		return v1.PullAlways
-	}
-	return v1.PullIfNotPresent
 }

@@ -41,7 +41,7 @@ func parse(text []byte, used, limit int64) (document, error) {
 	}
 	left := limit - used
 	if !fits(d.content, &left) {
-		return document{}, fmt.Errorf("%w: with each alias replaced by what it stands for it has more than %d MiB; repeat less",
+		return document{}, fmt.Errorf("%w: it has more than %d MiB once its aliases are replaced by their content; use fewer aliases",
 			ErrTooLarge, limit>>20)
 	}
 	d.size = limit - used - left

@@ -162,7 +162,7 @@ func (h *HTTP) Run(ctx context.Context, deliver func(ctx context.Context, pods [
 	defer stop()
 	client, done := h.client()
 	defer done()
-	h.last, h.problem = nil, nil // who delivers now may know nothing of an earlier Run
+	h.last, h.problem = nil, nil // the loop that now gets the pods may know nothing of an earlier Run
 	for {
 		if err := h.poll(ctx, client, deliver); err != nil {
 			return err

@@ -2,8 +2,8 @@ package elapsed
 
 import "time"
 
-// Reached reports whether a moment has come by either clock. Credentials must not outlive their end, so
-// in doubt it has.
+// Reached reports whether a moment has come by at least one of the two clocks, so that credentials never
+// outlive their end.
 func Reached(moment, now time.Time) bool {
 	return !now.Before(moment) || !now.Round(0).Before(moment.Round(0))
 }

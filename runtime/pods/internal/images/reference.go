@@ -6,6 +6,9 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/podinfo"
+	"github.com/podwright/podwright/internal/registrykey"
 )
 
 // The grammar of image references: an optional registry, path elements in lower
@@ -62,7 +65,7 @@ func checkRepository(name string) error {
 		return fmt.Errorf("the name is longer than %d bytes", maxRepository)
 	}
 	path := name
-	if host, rest, ok := strings.Cut(name, "/"); ok && isRegistry(host) {
+	if host, rest, ok := strings.Cut(name, "/"); ok && registrykey.IsHost(host) {
 		if !registryForm.MatchString(host) {
 			return fmt.Errorf("%q is not a registry", host)
 		}
@@ -76,20 +79,11 @@ func checkRepository(name string) error {
 	return nil
 }
 
-// isRegistry tells a registry from the first element of a path.
-func isRegistry(host string) bool {
-	return strings.ContainsAny(host, ".:") || host == "localhost" || strings.ToLower(host) != host
-}
-
 // Policy returns the container's pull policy, by the tag if it has none
 // (spec/runtime.md 9.1).
 func Policy(c *v1.Container) v1.PullPolicy {
 	if c.ImagePullPolicy != "" {
 		return c.ImagePullPolicy
 	}
-	r, err := Parse(c.Image)
-	if err == nil && r.Tag == "latest" {
-		return v1.PullAlways
-	}
-	return v1.PullIfNotPresent
+	return podinfo.PullPolicy(c.Image)
 }

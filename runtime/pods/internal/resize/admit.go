@@ -169,7 +169,7 @@ func Sort(list []Request) {
 	slices.SortStableFunc(list, func(a, b Request) int {
 		return cmp.Or(
 			first(!a.increases, !b.increases),
-			cmp.Compare(priority(b.To), priority(a.To)),
+			cmp.Compare(podinfo.Priority(b.To), podinfo.Priority(a.To)),
 			first(a.guaranteed, b.guaranteed),
 			a.Since.Compare(b.Since),
 			cmp.Compare(a.UID, b.UID),
@@ -185,11 +185,4 @@ func increases(r Request) bool {
 		}
 	}
 	return false
-}
-
-func priority(pod *v1.Pod) int32 {
-	if pod.Spec.Priority == nil {
-		return 0
-	}
-	return *pod.Spec.Priority
 }
