@@ -182,6 +182,9 @@ func TestOutcomesCountAndTell(t *testing.T) {
 			if wantRun := int32(1); c.err == nil && e.RunLength != wantRun || c.err != nil && e.RunLength != 0 {
 				t.Errorf("run length %d", e.RunLength)
 			}
+			if e.Broken != (c.err != nil) {
+				t.Errorf("broken: %v, of a run with the error %v", e.Broken, c.err)
+			}
 		})
 	}
 	bubble(t, "edge case 19: liveness does not kill while the runtime is down", func(t *testing.T) {

@@ -22,6 +22,8 @@ type Explanation struct {
 	// if the count starts again.
 	LastResult string `json:"lastResult,omitempty"`
 	RunLength  int32  `json:"runLength,omitempty"`
+	// Broken: the last run could not be executed, and LastOutput says why. Result is from before it.
+	Broken bool `json:"broken,omitempty"`
 	// LastRun is when the probe last ran; zero if it has not.
 	LastRun time.Time `json:"lastRun,omitzero"`
 	// LastOutput is what the last run returned, cut.
@@ -45,7 +47,7 @@ func (m *Manager) Explain(uid types.UID) []Explanation {
 		result, _ := m.results[w.kind].get(w.state.ID)
 		e := Explanation{
 			Container: w.name, Kind: w.kind.String(), State: w.stage.String(), Result: result.String(),
-			LastOutput: w.output, NextDue: m.wall(w.due), Held: w.why,
+			LastOutput: w.output, Broken: w.failed, NextDue: m.wall(w.due), Held: w.why,
 		}
 		if w.state.Run > 0 {
 			e.LastResult, e.RunLength = w.state.Last.String(), w.state.Run

@@ -290,7 +290,7 @@ func (m *Manager) leave() {
 // judge processes an outcome: it counts it, remembers it, and puts the worker back to wait. The
 // caller holds the lock, and must call the returned effects without it.
 func (m *Manager) judge(w *worker, out Outcome, err error, now time.Duration) effects {
-	w.output, w.executed = cut(out.Output, explainOutput), now
+	w.output, w.executed, w.failed = cut(out.Output, explainOutput), now, err != nil
 	todo := m.report(w, out, err)
 	results := m.results[w.kind]
 	stored, _ := results.get(w.state.ID)

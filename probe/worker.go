@@ -57,9 +57,10 @@ type worker struct {
 	// lost is a run that was given up and has not returned (9.5).
 	lost *run
 
-	// output of the last run, cut, and when the run was.
+	// output of the last run, cut, and when the run was; failed: it could not be executed.
 	output   string
 	executed time.Duration
+	failed   bool
 	// remembered is when the record was last written, 0 if never.
 	remembered time.Duration
 	complaint  *complaint

@@ -47,6 +47,7 @@ type mux struct {
 	statuses  map[string]*SourceStatus
 	// undecidedAt has the number of the newest message of an undecided source.
 	undecidedAt map[string]uint64
+	leftOut     leftOut
 }
 
 func newMux(sources []Source, c clock.PassiveClock, recorder EventRecorder, m *metrics) *mux {
@@ -58,6 +59,7 @@ func newMux(sources []Source, c clock.PassiveClock, recorder EventRecorder, m *m
 		undecided:   map[string]Undecided{},
 		statuses:    map[string]*SourceStatus{},
 		undecidedAt: map[string]uint64{},
+		leftOut:     leftOut{},
 	}
 	x.desired = newDesired(nil)
 	for _, s := range sources {
@@ -215,6 +217,7 @@ func (x *mux) accept(ctx context.Context, src *wanted, pods []*v1.Pod, undecided
 		x.statuses[s.name].Pods = len(s.order)
 		x.statuses[s.name].Suppressed = s.suppressed
 	}
+	x.leftOut.follow(x.desired.sources, c.reports, now)
 	status := x.statuses[src.name]
 	status.Seen, status.Declared, status.LastDelivery, status.RunError = true, false, now, nil
 	return c.reports, nil
@@ -265,12 +268,7 @@ func (x *mux) report(ctx context.Context, r report) {
 			"the pod stays as it is, because its source may not change it so: %s", r.refusal.why)
 		return
 	}
-	reason := fmt.Sprintf("its full name belongs to a pod (UID %s)", r.refusal.winner)
-	if r.refusal.winner == r.refusal.uid {
-		reason = fmt.Sprintf("its UID belongs to pod %s/%s", r.winner.namespace, r.winner.name)
-	}
-	x.recorder.Eventf(r.pod.DeepCopy(), v1.EventTypeWarning, "FailedValidation", "pod %s/%s (UID %s) of source %q is left out: %s of source %q",
-		r.refusal.name.namespace, r.refusal.name.name, r.refusal.uid, r.source, reason, r.refusal.by)
+	x.recorder.Eventf(r.pod.DeepCopy(), v1.EventTypeWarning, "FailedValidation", "%s", r.lost())
 }
 
 // consumed records that the loop has handled a message with operations of these

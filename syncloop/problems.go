@@ -18,14 +18,15 @@ type ProblemReporter interface {
 }
 
 // Problems returns what the loop has waited for too long: an iteration or a housekeeping pass
-// that does not end, sources that are silent, fail or cannot name their pods, and pods without
-// an admission verdict or behind a closed gate.
+// that does not end, sources that are silent, fail or cannot name their pods, pods whose name or UID
+// another one has, and pods without an admission verdict or behind a closed gate.
 func (l *Loop) Problems() []problem.Problem {
 	now := l.options.Clock.Now()
 	out := l.stuck(now)
 	for _, s := range l.Sources() {
 		out = append(out, s.problems(now)...)
 	}
+	out = append(out, l.mux.missing(now)...)
 	for _, s := range l.sources.list() {
 		if r, ok := s.(ProblemReporter); ok {
 			found, _ := ask(l.reports, s.Name()+".Unreadable", r.Unreadable)

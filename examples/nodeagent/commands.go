@@ -105,8 +105,11 @@ func unknownCommand(c *cobra.Command, args []string) error {
 // exactly refuses any other number of arguments; what describes them.
 func exactly(n int, what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
-		if len(args) == n {
+		switch len(args) {
+		case n:
 			return nil
+		case 0:
+			return exit{codeUsage, fmt.Errorf("want %s; see %s --help", what, c.CommandPath())}
 		}
 		return exit{codeUsage, fmt.Errorf("want %s, got %q; see %s --help", what, args, c.CommandPath())}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright"
 )
@@ -26,13 +27,18 @@ func (a *agent) evict(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	a.obey(w, r, pod, func(ctx context.Context) error { return a.engine.EvictPod(ctx, pod.UID, options) }, func() any {
-		return evicted{pod.Namespace + "/" + pod.Name}
+		if phase := pod.Status.Phase; phase == v1.PodSucceeded || phase == v1.PodFailed {
+			return evicted{pod.Namespace + "/" + pod.Name, phase}
+		}
+		return evicted{Pod: pod.Namespace + "/" + pod.Name}
 	})
 }
 
 // evicted is the answer to POST /evict.
 type evicted struct {
 	Pod string `json:"evicted"` // NAMESPACE/NAME
+	// Ended is the phase of a pod that had ended before: it stays.
+	Ended v1.PodPhase `json:"ended,omitempty"`
 }
 
 // newEvict is "nodeagent evict POD".
@@ -59,6 +65,9 @@ when no container of the pod runs. The pod of a manifest in a folder is static: 
 			done, err := decode[evicted](answer)
 			if err != nil {
 				return err
+			}
+			if done.Ended != "" {
+				return say(c, fmt.Sprintf("%s had ended before, %s, and stays so", done.Pod, done.Ended))
 			}
 			return say(c, done.Pod+" is evicted")
 		},

@@ -52,6 +52,9 @@ func explainLines(e *podwright.Explanation, pod *v1.Pod, now time.Time) []string
 // plainly says in words what the engine names by a method of its PodSyncer: what the step does where
 // the engine tells, and what it is for where not.
 func plainly(waits string) string {
+	if waits == "a view newer than the last call" {
+		return "the container runtime to say what it has of the pod"
+	}
 	step, rest, found := strings.Cut(waits, " to return")
 	purpose, known := map[string]string{
 		"SyncPod":                   "a sync of the pod to end",
@@ -153,6 +156,8 @@ func (t *teller) probe(p *probe.Explanation) {
 	last := "has not run"
 	switch {
 	case p.LastRun.IsZero():
+	case p.Broken: // a probe that never works would look like one that succeeds
+		last = "could not be executed, last tried " + t.ago(p.LastRun)
 	case p.RunLength == 0: // the count starts again, or is not needed any more
 		last = "last " + t.ago(p.LastRun)
 	default:

@@ -22,6 +22,7 @@ func TestPlainly(t *testing.T) {
 		"SyncTerminatingPod to return, cancelled because the grace period got shorter": "its containers to stop, cancelled because the grace period got shorter",
 		"SyncTerminatingRuntimePod to return":                                          "its containers to stop",
 		"SyncTerminatedPod to return":                                                  "what it leaves behind to be removed",
+		"a view newer than the last call":                                              "the container runtime to say what it has of the pod",
 		"PullImage to return":                                                          "PullImage to return",
 		"the next attempt":                                                             "the next attempt",
 	} {
@@ -66,6 +67,19 @@ func TestExplainTellsAHeldProbe(t *testing.T) {
 		if !slices.Contains(lines, want) {
 			t.Errorf("no line %q in %q", want, lines)
 		}
+	}
+}
+
+// A probe that cannot be executed counts for nothing, so its result stays: it must not look like one that works.
+func TestExplainTellsAProbeThatCannotRun(t *testing.T) {
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	lines := explainLines(&podwright.Explanation{Probes: []probe.Explanation{{
+		Container: "main", Kind: "Liveness", Result: "Success", Broken: true, LastRun: now.Add(-5 * time.Second),
+		LastOutput: `container "main" has no port named "nope"`, NextDue: now.Add(3 * time.Second),
+	}}}, &v1.Pod{}, now)
+	want := []string{"  main liveness: Success; could not be executed, last tried 5s ago; next in 3s", `    container "main" has no port named "nope"`}
+	if i := slices.Index(lines, want[0]); i < 0 || i+1 >= len(lines) || lines[i+1] != want[1] {
+		t.Errorf("%q, want %q", lines, want)
 	}
 }
 

@@ -47,7 +47,7 @@ func TestHelp(t *testing.T) {
 		"run --manifest x":   "nodeagent: unknown flag: --manifest; see nodeagent run --help\n",
 		"pod s --namespac x": "nodeagent: unknown flag: --namespac; see nodeagent pods --help\n",
 		"explan":             "nodeagent: there is no command \"explan\"; did you mean \"explain\"?; see nodeagent --help\n",
-		"explain":            "nodeagent: want one pod, got []; see nodeagent explain --help\n",
+		"explain":            "nodeagent: want one pod; see nodeagent explain --help\n",
 		"explain a/":         "nodeagent: \"a/\" is no pod: want NAME or NAMESPACE/NAME\n",
 		"pods -o xml":        "nodeagent: --output \"xml\": want wide or json or yaml or name\n",
 		"pods -w -o yaml":    "nodeagent: --watch and -o yaml do not go together; use -o json\n",

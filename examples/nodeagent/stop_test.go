@@ -195,6 +195,9 @@ func TestEvictCommand(t *testing.T) {
 	if !strings.Contains(out, `"phase": "Failed"`) || !strings.Contains(out, `"reason": "Maintenance"`) || !strings.Contains(out, "the disk is replaced") {
 		t.Errorf("the pod afterwards:\n%s", out)
 	}
+	if code, out, problems := a.tells("evict", "deaf"); code != 0 || out != "default/deaf-n1 had ended before, Failed, and stays so\n" || problems != "" {
+		t.Errorf("evict of a pod that has ended: %d %q %q", code, out, problems)
+	}
 	if code := a.terminate(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}

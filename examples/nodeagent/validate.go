@@ -16,6 +16,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -83,7 +84,14 @@ func (o *options) faults(ctx context.Context) (faults []fault, good int, err err
 	}
 	err = folder.Run(ctx, func(_ context.Context, pods []*v1.Pod) error {
 		good = len(pods)
+		owners := map[types.UID]string{}
 		for _, pod := range pods {
+			if owner, taken := owners[pod.UID]; taken { // the folder delivers both, and one of them runs
+				good--
+				faults = append(faults, fault{file: o.validate, text: fmt.Sprintf("pod %s/%s and pod %s have the same UID %s: only one of them runs", pod.Namespace, pod.Name, owner, pod.UID)})
+				continue
+			}
+			owners[pod.UID] = pod.Namespace + "/" + pod.Name
 			pod = pod.DeepCopy()
 			metav1.SetMetaDataAnnotation(&pod.ObjectMeta, sourceAnnotation, localSource)
 			if verdict := policies.Review(pod); !verdict.Admitted() {

@@ -59,6 +59,19 @@ func TestValidate(t *testing.T) {
 	}
 }
 
+// TestValidateNamesOneUIDOfTwoPods: of two pods with one UID only one runs.
+func TestValidateNamesOneUIDOfTwoPods(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"a", "b"} {
+		writeManifest(t, dir, name+".yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: "+name+", uid: u-1}\nspec: {containers: [{name: main, image: host}]}\n")
+	}
+	code, out, problems := command(t, "--validate", dir, "--node-name", "n1")
+	want := dir + ": pod default/b-n1 and pod default/a-n1 have the same UID u-1: only one of them runs\ngood pods: 1, faults: 1\n"
+	if code != 1 || out != want || problems != "" {
+		t.Errorf("code %d\n%s%swant\n%s", code, out, problems, want)
+	}
+}
+
 // TestValidateNamesEveryMisfit: each value of a wrong type and each key that is there twice has its place; unknown fields beside them are
 // named as well.
 func TestValidateNamesEveryMisfit(t *testing.T) {

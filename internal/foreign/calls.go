@@ -1,6 +1,7 @@
 package foreign
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime/debug"
@@ -31,6 +32,8 @@ type Call struct {
 	About *v1.Pod
 	// Patience is how long the call may take before it is a problem; 0: no limit.
 	Patience time.Duration
+	// Advice says what to do if the call takes longer; empty: what calls of the Kind need.
+	Advice string
 }
 
 // key is what two calls about the same subject have in common.
@@ -192,7 +195,7 @@ func (c *Calls) Problems() []problem.Problem {
 
 // problem describes the call as a problem.
 func (c Call) problem(since time.Time) problem.Problem {
-	p := problem.Problem{Kind: c.Kind, Severity: problem.Listed, Name: c.Name, UID: c.UID, Since: since, Advice: advice[c.Kind]}
+	p := problem.Problem{Kind: c.Kind, Severity: problem.Listed, Name: c.Name, UID: c.UID, Since: since, Advice: cmp.Or(c.Advice, advice[c.Kind])}
 	switch {
 	case c.Pod != "":
 		p.Name = c.Pod

@@ -70,11 +70,13 @@ func (w watchedRuntime) RemoveContainer(ctx context.Context, id string) error {
 }
 
 func (w watchedRuntime) ExecSync(ctx context.Context, id string, cmd []string, timeout time.Duration) (stdout, stderr []byte, err error) {
-	more := timeout
+	uid, _ := foreign.PodOf(ctx)
+	call := foreign.Call{Kind: problem.RuntimeCall, Name: "ExecSync", UID: uid, Patience: problem.CallLimit + timeout}
 	if timeout == 0 {
-		more = problem.SetupLimit // a hook may take as long as it likes
+		call.Patience += problem.SetupLimit // a hook may take as long as it likes
+		call.Advice = "look at what the command of the pod's hook waits for, then at the container runtime's log"
 	}
-	defer w.watch(ctx, "ExecSync", more)()
+	defer w.calls.Watch(call)()
 	return w.RuntimeService.ExecSync(ctx, id, cmd, timeout)
 }
 

@@ -120,7 +120,10 @@ func (r *Restarts) mayRun(pod *v1.Pod) error {
 	why := ""
 	switch {
 	case podinfo.Terminal(pod.Status.Phase):
-		why = "it has ended"
+		why = "it has ended: " + string(pod.Status.Phase)
+		if pod.Status.Reason != "" {
+			why += ", " + pod.Status.Reason
+		}
 	case pod.DeletionTimestamp != nil, r.Residents.Lives.IsPodTerminationRequested(pod.UID):
 		why = "it is being stopped"
 	case !r.Residents.Known(pod.UID):

@@ -56,7 +56,7 @@ func TestCompareSortsRecordsByWhatRuns(t *testing.T) { // CK9
 		t.Errorf("%+v", r)
 	}
 	r.Bad = []checkpoint.Bad{{Trouble: "corrupt", Name: "f"}}
-	if text := r.String(); !strings.Contains(text, "2 lost") || !strings.Contains(text, "the machine was restarted") || !strings.Contains(text, "f: corrupt") {
+	if text := r.String(); !strings.Contains(text, "lost 2") || !strings.Contains(text, "the machine was restarted") || !strings.Contains(text, "f: corrupt") {
 		t.Error(text)
 	}
 }

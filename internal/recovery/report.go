@@ -39,7 +39,7 @@ type Report struct {
 
 // String returns one line for a log or an event.
 func (r Report) String() string {
-	text := fmt.Sprintf("%d pod records: %d pods resumed, %d ended, %d stopping, %d lost, %d waiting; %d without record",
+	text := fmt.Sprintf("pod records: %d (resumed %d, ended %d, stopping %d, lost %d, waiting %d); pods without record: %d",
 		r.Records, len(r.Resumed), len(r.Ended), len(r.Stopping), len(r.Lost), len(r.Waiting), len(r.Unknown))
 	if r.Rebooted {
 		text += "; the machine was restarted"

@@ -288,6 +288,7 @@ func (st *starting) postStart(ctx context.Context, id string) *startFailure {
 	if ctx.Err() == nil {
 		// The hook's output may hold secrets and is left out.
 		st.event(v1.EventTypeWarning, "FailedPostStartHook", "PostStartHook failed%s", refusal(err))
+		st.m.options.Logger.Info("PostStart hook failed", "podUID", st.pod.UID, "container", st.spec.Name, "error", err.Error())
 	}
 	t := newTarget(st.pod, st.member, id, runtime.Running)
 	t.grace = terminationGrace(graceSources{pod: st.pod})

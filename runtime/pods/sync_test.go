@@ -228,11 +228,12 @@ func TestRestartAllContainers(t *testing.T) {
 // spec/runtime.md 15.1: a failed postStart kills the container.
 func TestPostStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var logs logSink
 		w := newWorld(t, func(fake.Launch) fake.Script {
 			return fake.Script{Exec: func(e fake.Exec) fake.ExecResult {
 				return fake.ExecResult{Took: 2 * second, Code: 3, Stdout: "the secret", Stderr: "the secret"}
 			}}
-		})
+		}, func(o *pods.Options) { o.Logger = logs.logger() })
 		pod := newPod(func(p *v1.Pod) {
 			p.Spec.Containers[0].Lifecycle = &v1.Lifecycle{
 				PostStart: &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{"hello"}}},
@@ -246,8 +247,12 @@ func TestPostStart(t *testing.T) {
 		if !w.events.has("Warning FailedPostStartHook spec.containers{app}") {
 			t.Errorf("events %v", w.events.list())
 		}
-		if strings.Contains(fmt.Sprint(w.events.list(), r), "the secret") {
+		if strings.Contains(fmt.Sprint(w.events.list(), r, logs.text()), "the secret") {
 			t.Error("15.1: the hook's output is told")
+		}
+		// The event does not say why, and the waiting reason is soon CrashLoopBackOff.
+		if !strings.Contains(logs.text(), `"PostStart hook failed"`) || !strings.Contains(logs.text(), "command exited with code 3") {
+			t.Errorf("the log does not say why the hook failed:\n%s", logs.text())
 		}
 		// spec/runtime.md 15: tcpSocket is no hook.
 		pod = newPod(func(p *v1.Pod) {

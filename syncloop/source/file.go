@@ -108,12 +108,14 @@ type File struct {
 	decoder *decoder
 	metrics *fileMetrics
 
-	// Run holds run, which guards files.
-	run   chan struct{}
-	files map[string]*manifest
+	// Run holds run, which guards files and folder: the path was a folder at the last look that found it.
+	run    chan struct{}
+	files  map[string]*manifest
+	folder bool
 
 	mu        sync.Mutex
 	health    syncloop.SourceHealth
+	goneSince time.Time // when the folder went; zero if it is there or never was
 	problems  map[string]Problem
 	undecided error
 }

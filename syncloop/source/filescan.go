@@ -126,14 +126,19 @@ func (f *File) list() (paths []string, single bool, err error) {
 	info, err := stat(f.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errLinkToNothing):
+		f.noteFolder(false)
 		return nil, false, nil
 	case err != nil:
 		return nil, false, err
 	case info.Mode().IsRegular():
+		f.folder = false
+		f.noteFolder(true)
 		return []string{f.path}, true, nil
 	case !info.IsDir():
 		return nil, false, fmt.Errorf("%s: %w, nor a folder, but a %s", f.path, ErrSkipped, kindOf(info.Mode()))
 	}
+	f.folder = true
+	f.noteFolder(true)
 	entries, err := os.ReadDir(f.path)
 	if err != nil {
 		return nil, false, err
@@ -144,6 +149,19 @@ func (f *File) list() (paths []string, single bool, err error) {
 		}
 	}
 	return paths, false, nil
+}
+
+// noteFolder keeps since when a folder that was there is missing. All its pods stop (SRC3), and nothing
+// else would say why. A single file that goes is how its pod is stopped, and a folder need not exist yet.
+func (f *File) noteFolder(there bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case there:
+		f.goneSince = time.Time{}
+	case f.folder && f.goneSince.IsZero():
+		f.goneSince = f.options.Clock.Now()
+	}
 }
 
 // choose picks the paths to read if the folder has too many: first those of known pods, so that

@@ -39,6 +39,32 @@ func TestFolder(t *testing.T) { // F2, SRC3
 	}
 }
 
+// TestFolderThatGoesIsAProblem: SRC3, IN2. All pods stop because a folder is away, and something must say so. One that
+// is not there yet, and a single file that goes, are meant.
+func TestFolderThatGoesIsAProblem(t *testing.T) {
+	f := newFolder(t, FileOptions{})
+	listed := func(when string, want int) {
+		t.Helper()
+		f.scan()
+		got := f.file.Unreadable()
+		if len(got) != want || want == 1 && (!strings.Contains(got[0].Waits, f.path) || got[0].Since.IsZero() || got[0].Advice == "") {
+			t.Errorf("%s: %v", when, got)
+		}
+	}
+	f.remove("")
+	listed("not there yet", 0)
+	must(t, os.Mkdir(f.path, 0o700))
+	f.write("a.yaml", manifestOf("web", "app:1"))
+	listed("there", 0)
+	f.remove("")
+	listed("gone", 1)
+	listed("still gone", 1)
+	must(t, os.WriteFile(f.path, []byte(manifestOf("web", "app:1")), 0o600))
+	listed("a file in its place", 0)
+	f.remove("")
+	listed("the file is gone", 0)
+}
+
 // TestUnusableFiles is edge case 14 and the cases of the issue about bad manifests:
 // the error tells them apart and names the file, and no other file suffers (SI9).
 func TestUnusableFiles(t *testing.T) {

@@ -34,5 +34,14 @@ func (f *File) Unreadable() []problem.Problem {
 		}
 		out = append(out, p.Because(m.Err))
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.goneSince.IsZero() {
+		out = append(out, problem.Problem{
+			Kind: problem.Source, Severity: problem.Listed, Name: filepath.Base(f.path), Since: f.goneSince,
+			Waits:  "the folder " + f.path + ", which is not there any more, to come back",
+			Advice: "make the folder, or bring it back; until then it counts as empty, and its pods are stopped",
+		})
+	}
 	return out
 }

@@ -221,7 +221,7 @@ function showPod() {
   $('probesPart').hidden = !(detail.probes || []).length;
   $('probes').replaceChildren(...(detail.probes || []).map(p => element('li', p.result === 'Success' ? 'good' : p.result === 'Failure' ? 'bad' : '',
     `${p.container} ${p.kind.toLowerCase()}: ${p.result}`,
-    element('small', '', p.lastRun ? `${p.lastResult || 'ran'} ${p.runLength || 1} times in a row, ${ago(p.lastRun)} ago` : 'has not run'),
+    element('small', '', !p.lastRun ? 'has not run' : p.broken ? `could not be executed, ${ago(p.lastRun)} ago` : `${p.lastResult || 'ran'} ${p.runLength || 1} times in a row, ${ago(p.lastRun)} ago`),
     p.held ? element('small', '', p.held) : null, p.lastOutput ? element('small', '', p.lastOutput) : null)));
   containers();
 }
