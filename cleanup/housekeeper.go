@@ -134,6 +134,7 @@ type Housekeeper struct {
 	finished map[types.UID]bool // ended since the last pass began; true: the workers knew the pod
 	lastPlan Plan
 	stuck    []stuck // as of the last pass
+	held     map[types.UID]heldPod
 }
 
 // object is what the collector acts on.

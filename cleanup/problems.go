@@ -34,7 +34,8 @@ func (h *Housekeeper) noteStuck() {
 }
 
 // Problems returns leftovers of pods that could not be removed for a long time, despite many
-// attempts or because the removal does not return (IN2).
+// attempts or because the removal does not return, and running pods that an undecided source
+// may want (IN2, ND2).
 func (h *Housekeeper) Problems() []problem.Problem {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -49,6 +50,11 @@ func (h *Housekeeper) Problems() []problem.Problem {
 			Waits:  "the end of its removal (" + s.Step.String() + ")",
 			Advice: "look at the container runtime, at mounts below the pod's folder, and at the volume manager; the removal is retried, and other pods are not affected",
 		}.Because(s.err))
+	}
+	for uid, pod := range h.held {
+		if now.Sub(pod.since) >= problem.SourceLimit {
+			out = append(out, pod.problem(uid))
+		}
 	}
 	return out
 }

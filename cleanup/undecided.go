@@ -6,6 +6,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/problem"
 )
 
 // seen holds the pods that were desired or known to the workers since the housekeeper was created,
@@ -69,15 +71,46 @@ func (h *Housekeeper) undecidedSources() error {
 	return h.options.Undecided()
 }
 
-// complain logs that pods are left alone because of an undecided source, and when that is over. An
+// complain logs that pods are left alone because of an undecided source, and when that is over, and keeps those that run. An
 // undecided source that nothing depends on is not logged.
 func (h *Housekeeper) complain(plan Plan, undecided error, now time.Time) {
-	held := false
+	any, held := false, map[types.UID]heldPod{}
 	for _, a := range plan.Actions {
-		held = held || undecided != nil && a.Forbidden == maybeWanted(undecided)
+		if undecided == nil || a.Forbidden != maybeWanted(undecided) {
+			continue
+		}
+		any = true
+		if a.Step == StepKillOrphan {
+			held[a.PodUID] = heldPod{problem.Of(a.Object.Namespace, a.Object.Name, a.PodUID), now, undecided}
+		}
 	}
-	if held || undecided == nil {
+	if any || undecided == nil {
 		h.undecided.Note(h.options.Logger, now, undecided,
 			"Unknown pods are left alone: a source may want them", "Every source can name its pods again")
 	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for uid, pod := range held {
+		if before, known := h.held[uid]; known {
+			pod.since = before.since
+			held[uid] = pod
+		}
+	}
+	h.held = held
+}
+
+// heldPod is a running pod that no source has named, and that is not stopped because one may want it.
+type heldPod struct {
+	name  string
+	since time.Time
+	why   error
+}
+
+// problem says what the pod waits for. Statuses do not show the pod, because no source has named it.
+func (p heldPod) problem(uid types.UID) problem.Problem {
+	return problem.Problem{
+		Kind: problem.Pod, Severity: problem.Listed, Name: p.name, UID: uid, Since: p.since,
+		Waits:  "a source to say whether it wants the pod, which runs on meanwhile",
+		Advice: "mend what the source reads: then the pod continues as the source wants it, or is stopped",
+	}.Because(p.why)
 }

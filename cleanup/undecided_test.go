@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/go-logr/logr/funcr"
+
+	"github.com/podwright/podwright/internal/problem"
 )
 
 var errUnread = errors.New("manifest x has been unreadable since the start")
@@ -49,6 +51,30 @@ func TestUndecidedAfterStart(t *testing.T) {
 		n.pass(t, "decided", "kill a", "remove content dead", "remove logs dead", "remove folder dead")
 		if last := (*lines)[1]; !strings.Contains(last, "Every source can name its pods again") {
 			t.Errorf("log %q", *lines)
+		}
+	})
+}
+
+// TestHeldPodIsAProblem: ND2, IN2. A running pod that no source has named has no status: only a problem shows that it is left alone.
+func TestHeldPodIsAProblem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, why, _ := newUndecided(t)
+		n.runs["a"], n.content["dead"] = true, true
+		n.Found("dead")
+		n.pass(t, "left alone")
+		if problems := n.Problems(); len(problems) != 0 {
+			t.Errorf("at once: %v", problems)
+		}
+		began := time.Now()
+		<-time.After(problem.SourceLimit)
+		n.pass(t, "still")
+		if got := n.Problems(); len(got) != 1 || got[0].UID != "a" || got[0].Name != "ns/a" || !errors.Is(got[0], errUnread) || !got[0].Since.Equal(began) {
+			t.Errorf("%v", got)
+		}
+		*why = nil
+		n.pass(t, "decided", "kill a", "remove content dead")
+		if problems := n.Problems(); len(problems) != 0 {
+			t.Errorf("afterwards: %v", problems)
 		}
 	})
 }
