@@ -47,7 +47,7 @@ func fitting(allocatable func() v1.ResourceList, counts func(v1.ResourceName) bo
 			add(used, podinfo.Requests(p))
 		}
 		total := allocatable()
-		for _, name := range sortedNames(wanted) {
+		for _, name := range slices.Sorted(maps.Keys(wanted)) {
 			if v := fits(name, wanted[name], used[name], total); !v.Admitted() {
 				return v
 			}
@@ -78,15 +78,6 @@ func add(a, b v1.ResourceList) {
 		sum.Add(q)
 		a[name] = sum
 	}
-}
-
-func sortedNames(list v1.ResourceList) []v1.ResourceName {
-	names := make([]v1.ResourceName, 0, len(list))
-	for name := range list {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }
 
 // PodCount refuses a pod when limit pods are active already. A limit of 0 or less

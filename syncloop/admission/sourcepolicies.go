@@ -76,7 +76,7 @@ func (h *SourcePolicies) Set(source string, p *SourcePolicy) error {
 	if p.OwnUIDs && source == podinfo.SourceAPI {
 		problems = append(problems, fmt.Errorf("policy of source %q: OwnUIDs: its pods are known to the API by their UIDs", source))
 	}
-	for _, r := range sortedNames(p.Requests) {
+	for _, r := range slices.Sorted(maps.Keys(p.Requests)) {
 		if q := p.Requests[r]; q.Sign() < 0 {
 			problems = append(problems, fmt.Errorf("policy of source %q: requests of %s %s: must not be negative", source, q.String(), r))
 		}

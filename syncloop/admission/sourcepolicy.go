@@ -2,6 +2,7 @@ package admission
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -105,7 +106,7 @@ func (h *SourcePolicies) Review(pod *v1.Pod) Verdict {
 	if claimed := podinfo.ClaimedPriority(pod); p.HighestPriority != nil && claimed > *p.HighestPriority {
 		return Refuse(ReasonSourcePolicy, "source %q may not run pods of priority %d%s, the highest is %d", source, claimed, classOf(pod), *p.HighestPriority)
 	}
-	for _, resource := range sortedNames(p.Requests) {
+	for _, resource := range slices.Sorted(maps.Keys(p.Requests)) {
 		if !podinfo.RequestedThroughout(pod, resource) {
 			return Refuse(ReasonSourcePolicy, "every container of a pod of source %q must request %s", source, resource)
 		}
@@ -118,7 +119,7 @@ func (h *SourcePolicies) Review(pod *v1.Pod) Verdict {
 func (h *SourcePolicies) grown(known, pod *v1.Pod) Verdict {
 	p, _ := h.policyOf(pod)
 	before, after := podinfo.Claims(known), podinfo.Claims(pod)
-	for _, resource := range sortedNames(p.Requests) {
+	for _, resource := range slices.Sorted(maps.Keys(p.Requests)) {
 		if q := after[resource]; q.Cmp(before[resource]) > 0 {
 			return Refuse(ReasonSourcePolicy, "a pod of source %q may not request more %s than before (%s instead of %s): create a new pod",
 				pod.Annotations[podinfo.AnnotationSource], resource, text(q), text(before[resource]))
@@ -228,7 +229,7 @@ func (p SourcePolicy) fit(source string, pod *v1.Pod, used use) Verdict {
 		return Refuse(reasonPods, "Source %q has its %d pods already", source, p.MaxPods)
 	}
 	wanted := podinfo.Claims(pod)
-	for _, name := range sortedNames(p.Requests) {
+	for _, name := range slices.Sorted(maps.Keys(p.Requests)) {
 		sum, want, limit := used.requests[name].DeepCopy(), wanted[name], p.Requests[name]
 		sum.Add(want)
 		if sum.Cmp(limit) > 0 {

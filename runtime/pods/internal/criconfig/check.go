@@ -3,6 +3,7 @@ package criconfig
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -79,7 +80,7 @@ func checkResources(what string, r v1.ResourceRequirements, node Node) error {
 		name string
 		of   v1.ResourceList
 	}{{"requests", r.Requests}, {"limits", r.Limits}} {
-		for _, name := range sortedNames(list.of) {
+		for _, name := range slices.Sorted(maps.Keys(list.of)) {
 			q := list.of[name]
 			if q.Sign() < 0 {
 				return fmt.Errorf("%s: %s.%s %s is negative", what, list.name, name, q.String())
@@ -90,20 +91,11 @@ func checkResources(what string, r v1.ResourceRequirements, node Node) error {
 			}
 		}
 	}
-	for _, name := range sortedNames(r.Requests) {
+	for _, name := range slices.Sorted(maps.Keys(r.Requests)) {
 		q := r.Requests[name]
 		if l, ok := r.Limits[name]; ok && q.Cmp(l) > 0 {
 			return fmt.Errorf("%s: requests.%s %s is above the limit %s", what, name, q.String(), l.String())
 		}
 	}
 	return nil
-}
-
-func sortedNames(list v1.ResourceList) []v1.ResourceName {
-	names := make([]v1.ResourceName, 0, len(list))
-	for name := range list {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }
