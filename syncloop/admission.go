@@ -186,6 +186,31 @@ func (v *verdicts) queue() []types.UID {
 	return uids
 }
 
+// among returns those of some pods that wait, each once, in the order of their arrival.
+func (v *verdicts) among(some ...[]types.UID) []types.UID {
+	named := map[types.UID]bool{}
+	for _, uid := range slices.Concat(some...) {
+		named[uid] = true
+	}
+	return slices.DeleteFunc(v.queue(), func(uid types.UID) bool { return !named[uid] })
+}
+
+// heads reports whether a pod waits, and no earlier one of its line does.
+func (v *verdicts) heads(uid types.UID) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	o := v.open[uid]
+	if o == nil || o.line == "" {
+		return o != nil
+	}
+	for _, other := range v.open {
+		if other.line == o.line && other.order < o.order {
+			return false
+		}
+	}
+	return true
+}
+
 func (v *verdicts) empty() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -331,9 +356,12 @@ func (l *Loop) hear(ctx context.Context) {
 	defer l.stamp(ctx, "held")()
 	l.fence.Lock()
 	defer l.fence.Unlock()
-	decided := false
-	for _, uid := range l.verdicts.takeAnswered() {
-		if l.verdicts.waits(uid) && l.judgePod(ctx, uid) == nil {
+	decided, begin := false, l.options.Clock.Now()
+	for _, uid := range l.verdicts.among(l.verdicts.takeAnswered()) {
+		switch {
+		case l.options.Clock.Since(begin) > longIteration:
+			l.Answered(uid) // in a moment
+		case l.verdicts.heads(uid) && l.judgePod(ctx, uid) == nil:
 			decided = true
 		}
 	}
@@ -341,7 +369,7 @@ func (l *Loop) hear(ctx context.Context) {
 	case decided:
 		l.retryNow()
 	case len(r.behind) > 0:
-		r.left, r.behind = append(r.left, r.behind...), nil
+		r.left, r.behind = l.verdicts.among(r.left, r.behind), nil
 		l.judge(ctx)
 		if len(r.left) > 0 {
 			l.schedule.retryAt = l.options.Clock.Now()
@@ -363,6 +391,9 @@ func (l *Loop) judge(ctx context.Context) {
 		}
 		err := l.judgePod(ctx, uid)
 		if line := lineOf(err); line != "" {
+			if r.lines == nil { // no round has begun yet: pods behind another one came as they were added
+				r.lines = map[string]bool{}
+			}
 			r.lines[line] = true
 		}
 		if r.first == nil {
