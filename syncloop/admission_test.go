@@ -215,59 +215,6 @@ func TestPodsBehindAreNotJudged(t *testing.T) {
 	})
 }
 
-// TestAnswerIsHeard: IN6. An answer that comes late has its pod judged, and then the pods behind it, but no other that waits.
-func TestAnswerIsHeard(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		source, l := newScripted("file"), &log{}
-		var mu sync.Mutex
-		var asked []string
-		waits := map[types.UID]error{"alone": errors.New("no"), "slow": errors.New("no answer yet"), "next": behind{}, "last": nil}
-		loop, stop := run(t, l, Options{Sources: []Source{source}, Admission: admitFunc(func(pod *v1.Pod) (bool, error) {
-			mu.Lock()
-			defer mu.Unlock()
-			asked = append(asked, string(pod.UID))
-			if pod.UID == "last" && isBehind(waits["next"]) {
-				return false, behind{}
-			}
-			return true, waits[pod.UID]
-		})})
-		defer stop()
-		questions := func(when string, want ...string) {
-			t.Helper()
-			synctest.Wait()
-			mu.Lock()
-			defer mu.Unlock()
-			if !slices.Equal(asked, want) {
-				t.Errorf("%s: asked about %v, want %v", when, asked, want)
-			}
-			asked = nil
-		}
-		now := func(uid types.UID, err error) {
-			mu.Lock()
-			defer mu.Unlock()
-			waits[uid] = err
-		}
-		var pods []*v1.Pod
-		for i, name := range []string{"alone", "slow", "next", "last"} {
-			pods = append(pods, newPod(name, name, created(start.Add(time.Duration(i)*time.Second))))
-		}
-		source.set(pods...)
-		questions("at first", "alone", "slow", "next", "last")
-		loop.Answered("slow")
-		questions("the next comes first", "slow", "next")
-		now("next", errors.New("no answer yet"))
-		loop.Answered("slow")
-		questions("they go on", "slow", "next", "last")
-		loop.Answered("next")
-		loop.Answered("gone")
-		questions("nothing changes", "next")
-		now("next", nil)
-		loop.Answered("next")
-		questions("a verdict", "next", "alone", "slow")
-		l.want(t, "those that are admitted", "create last", "create next")
-	})
-}
-
 // inLine is the error for a pod that waits in a line.
 type inLine string
 

@@ -51,6 +51,32 @@ func row(names ...string) (pods []*v1.Pod) {
 	return pods
 }
 
+// TestAnswerIsHeard: IN6. An answer that comes late has its pod judged, and then the pods behind it, but no other that waits.
+func TestAnswerIsHeard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, l := newScripted("file"), &log{}
+		open := errors.New("no answer yet")
+		s := &script{says: map[types.UID]error{"alone": errors.New("no"), "slow": open, "next": behind{}, "last": behind{}}}
+		loop, stop := run(t, l, Options{Sources: []Source{source}, Admission: admitFunc(s.admit)})
+		defer stop()
+		source.set(row("alone", "slow", "next", "last")...)
+		s.want(t, "at first", "alone", "slow", "next", "last")
+		loop.Answered("slow")
+		s.want(t, "the next comes first", "slow", "next")
+		s.set("next", open)
+		s.set("last", nil)
+		loop.Answered("slow")
+		s.want(t, "they go on", "slow", "next", "last")
+		loop.Answered("next")
+		loop.Answered("gone")
+		s.want(t, "nothing changes", "next")
+		s.set("next", nil)
+		loop.Answered("next")
+		s.want(t, "a verdict", "next", "alone", "slow")
+		l.want(t, "those that are admitted", "create last", "create next")
+	})
+}
+
 // TestAnswerBeforeTheFirstRound: IN6. An answer may come before the loop has begun a round of questions, and the pod behind
 // it may then wait in a line.
 func TestAnswerBeforeTheFirstRound(t *testing.T) {
