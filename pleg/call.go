@@ -9,6 +9,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/internal/timing"
 )
 
 // ending says how a bounded call ended for its caller.
@@ -115,7 +117,7 @@ func bounded[T any](ctx context.Context, c clock.Clock, l limits, tally *lostCal
 			return result, inTime
 		case <-limit:
 			l.waiting()
-			timer.Reset(l.run - l.patience)
+			timing.Restart(timer, l.run-l.patience)
 		case <-ctx.Done():
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/podwright/podwright/internal/timing"
 )
 
 // quietAfter is how long nothing must have changed before the quiet period applies (B7).
@@ -57,7 +59,7 @@ func (g *Generator) loop(ctx context.Context, started *sync.WaitGroup) {
 		listing := len(g.relisting) > 0 // read before shared, which is set first
 		if g.takeShared() && !relisting {
 			due, period = false, g.period()
-			timer.Reset(period)
+			timing.Restart(timer, period)
 		}
 		asked := g.askedRelists(relisting)
 		if !relisting && (due && !listing || len(asked) > 0 || g.takeEarly()) {
@@ -78,12 +80,12 @@ func (g *Generator) loop(ctx context.Context, started *sync.WaitGroup) {
 			// Something changed: a quiet period ends at once.
 			if now := g.period(); !relisting && !due && now < period {
 				period = now
-				timer.Reset(period)
+				timing.Restart(timer, period)
 			}
 		case <-ended:
 			relisting = false
 			period = g.period()
-			timer.Reset(period)
+			timing.Restart(timer, period)
 		case <-timer.C():
 			due = !relisting
 		}

@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/podworkers/internal/machine"
 )
 
@@ -124,7 +125,7 @@ func (w *Workers) loop(ctx context.Context) {
 	ctxDone := ctx.Done()
 	var drained <-chan time.Time
 	for {
-		timer.Reset(w.arm())
+		timing.Restart(timer, w.arm())
 		if w.overdue() {
 			w.apply(w.event(machine.EventTick), nil)
 			continue

@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/probe/internal/decide"
 )
 
@@ -25,12 +26,10 @@ func (m *Manager) schedule(ctx context.Context) {
 	m.poke()
 	var batch []*worker
 	for {
-		fired := false
 		select {
 		case <-ctx.Done():
 			return
 		case <-timer.C():
-			fired = true
 		case <-m.wake:
 		}
 		for more := true; more; {
@@ -48,13 +47,7 @@ func (m *Manager) schedule(ctx context.Context) {
 		case pause == 0:
 			m.poke()
 		case pause > 0:
-			if !fired && !timer.Stop() {
-				select {
-				case <-timer.C():
-				default:
-				}
-			}
-			timer.Reset(pause)
+			timing.Restart(timer, pause)
 		}
 	}
 }

@@ -35,15 +35,15 @@ func (m *Manager) Problems() []problem.Problem {
 // slow returns how many sends began before then and have not returned, and when the first of them
 // began. The manager's lock is held.
 func (s *sender) slow(then time.Time) (n int, since time.Time) {
-	if s.inFlight == 0 {
+	if s.flights.all == 0 {
 		return 0, since
 	}
 	for _, d := range s.pods {
-		if d.state != sending || d.began.After(then) {
+		if d.state != sending || d.flight.began.After(then) {
 			continue
 		}
-		if n == 0 || d.began.Before(since) {
-			since = d.began
+		if n == 0 || d.flight.began.Before(since) {
+			since = d.flight.began
 		}
 		n++
 	}

@@ -37,8 +37,7 @@ type sender struct {
 	pods    map[types.UID]*delivery
 	ready   []*delivery
 	delayed delayQueue
-	// inFlight counts sends in flight; the unanswered ones among them no longer hold a place.
-	inFlight, unanswered int
+	flights flights
 
 	// failing is the number of deliveries whose last round failed, failingSince is when the first
 	// of them failed, lastErr is the latest error.
@@ -62,8 +61,8 @@ type delivery struct {
 	since time.Time
 
 	state deliveryState
-	// began is when the round in flight began.
-	began time.Time
+	// flight is the round in flight.
+	flight *flight
 	// again asks for another round after the one in flight.
 	again bool
 	// due is when a delayed delivery is ready; at is its place in the heap.
@@ -117,7 +116,7 @@ func (s *sender) enqueue(e *entry) {
 		if d.state == delayed {
 			s.unfile(d)
 		}
-		*d = delivery{entry: e, state: d.state}
+		*d = delivery{entry: e, state: d.state, flight: d.flight}
 	}
 	if d.since.IsZero() {
 		d.since = e.changed
@@ -179,21 +178,25 @@ func (s *sender) next(now time.Time, limit int) (d *delivery, wait time.Duration
 		d.state = queued
 		s.ready = append(s.ready, d)
 	}
-	if len(s.ready) > 0 && s.inFlight < limit+(1+placesPerUnanswered)*s.unanswered {
+	free, wait := s.flights.place(now, limit)
+	if len(s.ready) == 0 {
+		wait = -1 // nothing waits for a place
+	} else if free {
 		d := s.ready[0]
 		s.ready[0] = nil
 		s.ready = s.ready[1:]
 		if len(s.ready) == 0 {
 			s.ready = nil // release the underlying array
 		}
-		d.state, d.again, d.outside, d.held, d.began = sending, false, false, false, now
-		s.inFlight++
+		d.state, d.again, d.outside, d.held, d.flight = sending, false, false, false, s.flights.begin(now)
 		return d, 0
 	}
 	if len(s.delayed) > 0 {
-		return nil, s.delayed[0].due.Sub(now)
+		if due := s.delayed[0].due.Sub(now); wait < 0 || due < wait {
+			wait = due
+		}
 	}
-	return nil, -1
+	return nil, wait
 }
 
 // notify wakes the sender's goroutine.
@@ -241,6 +244,7 @@ func (s *sender) sleep(ctx context.Context, wait time.Duration) {
 // job is a copy of what one round needs, taken under the lock.
 type job struct {
 	entry    *entry
+	flight   *flight
 	pod      *v1.Pod
 	status   *v1.PodStatus
 	version  uint64
@@ -261,7 +265,7 @@ type job struct {
 func (s *sender) job(d *delivery) job {
 	e := d.entry
 	return job{
-		entry: e, pod: e.pod, status: e.status, version: e.version, finished: e.finished,
+		entry: e, flight: d.flight, pod: e.pod, status: e.status, version: e.version, finished: e.finished,
 		acked: d.acked, stored: d.stored, told: d.told, target: d.target, since: d.since, failures: d.failures,
 		ended: e.ended, changed: e.changed, restored: e.restored, endedBefore: e.endedBefore,
 	}
@@ -291,7 +295,6 @@ func (s *sender) round(ctx context.Context, d *delivery, j job) {
 	m := s.manager
 	sendCtx, cancel := context.WithCancelCause(ctx)
 	limit := m.options.Clock.AfterFunc(m.options.SendTimeout, func() { cancel(errSendTimeout) })
-	answered := s.watch()
 	o := s.attempt(sendCtx, j)
 	limit.Stop()
 	cancel(nil)
@@ -306,8 +309,7 @@ func (s *sender) round(ctx context.Context, d *delivery, j job) {
 	}
 
 	m.mu.Lock()
-	answered()
-	s.inFlight--
+	s.flights.end(j.flight)
 	gaveUp := s.finish(d, j, o)
 	s.notify()
 	m.progressed()
@@ -328,9 +330,6 @@ func (s *sender) logFailure(j job, err error) {
 		log.V(1).Info("status still not sent, will be retried", "failures", j.failures+1, "error", err.Error())
 	}
 }
-
-// errSendTimeout is the cause of a send ended by Options.SendTimeout.
-var errSendTimeout = errors.New("the sink did not answer in time")
 
 // attempt calls the sink and turns a panic into an error.
 func (s *sender) attempt(ctx context.Context, j job) (o outcome) {

@@ -281,6 +281,25 @@ func TestSending(t *testing.T) {
 		}
 	})
 
+	bubble(t, "8.7: a send that began for an earlier life of its pod waits since then", func(t *testing.T) {
+		sink := &recorder{answer: func(ctx context.Context, _ int, _ Update) (StoreResult, error) {
+			<-ctx.Done()
+			return 0, ctx.Err()
+		}}
+		m := started(t, Options{Sinks: []StatusSink{sink}, SendTimeout: time.Hour})
+		set(t, m, newPod(uid("a")), message("up"))
+		advance(t, time.Second)
+		m.Forget("a")
+		set(t, m, newPod(uid("a")), message("up again"))
+		if found := m.Problems(); len(found) != 0 {
+			t.Errorf("after a second: %v", found)
+		}
+		advance(t, time.Minute)
+		if found := m.Problems(); len(found) != 1 || time.Since(found[0].Since) != time.Minute+time.Second {
+			t.Errorf("after a minute: %v", found)
+		}
+	})
+
 	bubble(t, "IN1: sends that hang delay no other pod of the sink", func(t *testing.T) {
 		sink := &recorder{answer: func(ctx context.Context, _ int, u Update) (StoreResult, error) {
 			if strings.HasPrefix(string(u.UID), "bad") {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/internal/backoff"
+	"github.com/podwright/podwright/internal/timing"
 )
 
 // schedule is when the loop has to wake up without an input.
@@ -67,7 +68,7 @@ func (l *Loop) loop(ctx context.Context, wg *sync.WaitGroup) error {
 	if l.options.Housekeeper != nil {
 		l.schedule.passAt = l.options.Clock.Now().Add(l.options.HousekeepingPeriod)
 	}
-	l.schedule.timer = l.options.Clock.NewTimer(time.Hour)
+	l.schedule.timer = l.options.Clock.NewTimer(idleWait)
 	defer l.schedule.timer.Stop()
 	passed := make(chan time.Duration, 1) // at most one pass is under way
 	var events <-chan struct{}
@@ -170,6 +171,9 @@ func (l *Loop) take(ctx context.Context, b batch) {
 	l.pending.add(b)
 }
 
+// idleWait is how long the loop waits if nothing becomes due.
+const idleWait = time.Hour
+
 // arm sets the timer to the next moment at which the loop has to wake up without an
 // input. It returns false if that has come.
 func (l *Loop) arm() bool {
@@ -178,19 +182,15 @@ func (l *Loop) arm() bool {
 	if !s.passing && !s.passAt.IsZero() && (at.IsZero() || s.passAt.Before(at)) {
 		at = s.passAt
 	}
-	s.timer.Stop()
-	select {
-	case <-s.timer.C():
-	default:
+	wait := idleWait
+	if !at.IsZero() {
+		wait = at.Sub(l.options.Clock.Now())
 	}
-	if at.IsZero() {
-		return true
+	if wait <= 0 {
+		return false
 	}
-	wait := at.Sub(l.options.Clock.Now())
-	if wait > 0 {
-		s.timer.Reset(wait)
-	}
-	return wait > 0
+	timing.Restart(s.timer, wait)
+	return true
 }
 
 // retryHeld tries waiting work, if it is due.

@@ -89,6 +89,57 @@ func noTimersForNothing(tr *tree, report report) {
 	}
 }
 
+// timersHoldNoClockUp: a fake clock fills the channels of its timers, and calls the functions of AfterFunc, under a lock that
+// everybody needs who asks for the time.
+func timersHoldNoClockUp(tr *tree, report report) {
+	for _, s := range tr.files {
+		if !s.library() {
+			continue
+		}
+		ofContexts := map[token.Pos]bool{} // context.AfterFunc calls its function in a goroutine
+		tr.calls(s, "context", set("AfterFunc"), func(pos token.Pos, _ string) { ofContexts[pos] = true })
+		ast.Inspect(s.syntax, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			method, isMethod := call.Fun.(*ast.SelectorExpr)
+			switch {
+			case !isMethod:
+			case method.Sel.Name == "Reset" && len(call.Args) == 1 && s.dir != "internal/timing":
+				report("%s: Reset; a timer that has fired and was not read would hold up a fake clock: use timing.Restart", tr.at(s, call.Pos()))
+			case method.Sel.Name == "AfterFunc" && len(call.Args) == 2 && !ofContexts[method.Pos()] && !onlySignals(call.Args[1]):
+				report("%s: AfterFunc may wait; its function may only call close, cancel, wake or spawn", tr.at(s, call.Pos()))
+			}
+			return true
+		})
+	}
+}
+
+// onlySignals reports whether a function only makes one call that does not wait.
+func onlySignals(f ast.Expr) bool {
+	literal, ok := f.(*ast.FuncLit)
+	if !ok || len(literal.Body.List) != 1 {
+		return false
+	}
+	statement, ok := literal.Body.List[0].(*ast.ExprStmt)
+	if !ok {
+		return false
+	}
+	call, ok := statement.X.(*ast.CallExpr)
+	if !ok {
+		return false
+	}
+	name := ""
+	switch f := call.Fun.(type) {
+	case *ast.Ident:
+		name = f.Name
+	case *ast.SelectorExpr:
+		name = f.Sel.Name
+	}
+	return set("close", "cancel", "wake", "spawn")[name]
+}
+
 // isZero reports whether an expression is 0 as it is written: 0, time.Duration(0), 0*time.Second.
 func isZero(e ast.Expr) bool {
 	switch e := e.(type) {

@@ -51,6 +51,15 @@ func codeRules() []rule {
 			finds:  []string{"pleg/a.go:3: NewTimer(0)", "pleg/a.go:5: AfterFunc(0)", "pleg/a.go:7: After(0)"},
 		},
 		{
+			name: "timers hold no clock up", check: timersHoldNoClockUp,
+			breach: file("pleg/a.go", "package p\n\nfunc f(t clock.Timer) { t.Reset(1) }\n\nfunc g(c clock.Clock) { c.AfterFunc(1, func() { m.mu.Lock() }) }\n\nfunc h(c clock.Clock) { c.AfterFunc(1, h) }\n"),
+			keeps: map[string]string{
+				"pleg/a.go":            "package p\n\nimport \"context\"\n\nfunc f(c clock.Clock) { c.AfterFunc(1, func() { cancel(nil) }); x.Reset(); context.AfterFunc(ctx, f) }\n",
+				"internal/timing/a.go": "package p\n\nfunc f(t clock.Timer) { t.Reset(1) }\n",
+			},
+			finds: []string{"pleg/a.go:3: Reset", "pleg/a.go:5: AfterFunc", "pleg/a.go:7: AfterFunc"},
+		},
+		{
 			name: "no dot imports", check: noDotImports,
 			breach: map[string]string{"pleg/a.go": "package p\n\nimport . \"time\"\n\nvar n = Now()\n", "pleg/a_test.go": "package p\n\nimport . \"time\"\n\nvar n = Now()\n"},
 			keeps:  file("pleg/a.go", "package p\n\nimport now \"time\"\n\nvar n = now.Second\n"),

@@ -27,11 +27,13 @@ const (
 // overtaken by the others (IN6).
 type verdictLine struct {
 	clock clock.WithDelayedExecution
-	// wake is called when a turn is over, so that waiting pods are asked about again.
+	// wake is called when a turn is over, so that waiting pods are asked about again. A fake clock
+	// calls it under its lock: it must not wait for anything that asks for the time.
 	wake func(uid types.UID)
 
 	mu     sync.Mutex
 	holder types.UID // whose verdict is open; empty: none is, or it has lost its turn
+	due    time.Time // when the holder loses its turn
 	end    clock.Timer
 	// vain counts the turns since vainSince that came to nothing.
 	vain      int
@@ -53,6 +55,7 @@ func (e *behindError) Behind() bool { return true }
 func (l *verdictLine) enter(uid types.UID) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.expire()
 	if l.holder != "" && l.holder != uid {
 		return &behindError{l.holder}
 	}
@@ -63,13 +66,13 @@ func (l *verdictLine) enter(uid types.UID) error {
 func (l *verdictLine) note(uid types.UID, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.expire()
 	var open *foreign.UnansweredError
 	switch {
 	case !errors.As(err, &open), open.NotCalled: // no answer is on its way
 		l.leave(uid)
 	case l.holder == "" && open.Waited < turnLimit && !l.givenUp():
-		l.holder = uid
-		l.end = l.clock.AfterFunc(turnLimit-open.Waited, func() { l.expire(uid) })
+		l.hold(uid, turnLimit-open.Waited)
 	}
 }
 
@@ -77,25 +80,28 @@ func (l *verdictLine) note(uid types.UID, err error) {
 func (l *verdictLine) answered(uid types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.holder == uid {
-		l.end.Reset(turnLimit)
+	if l.expire(); l.holder == uid {
+		l.end.Stop()
+		l.hold(uid, turnLimit)
 	}
 }
 
-// expire lets others pass.
-func (l *verdictLine) expire(uid types.UID) {
-	l.mu.Lock()
-	if l.holder != uid {
-		l.mu.Unlock()
+// hold gives a pod the turn for some time. The lock is held.
+func (l *verdictLine) hold(uid types.UID, limit time.Duration) {
+	l.holder, l.due = uid, l.clock.Now().Add(limit)
+	l.end = l.clock.AfterFunc(limit, func() { l.wake(uid) })
+}
+
+// expire ends a turn that has lasted too long. The lock is held.
+func (l *verdictLine) expire() {
+	if l.holder == "" || l.clock.Now().Before(l.due) {
 		return
 	}
-	l.leave(uid)
-	if now := l.clock.Now(); l.vain == 0 || now.Sub(l.vainSince) >= vainPeriod {
-		l.vain, l.vainSince = 0, now
+	l.holder = ""
+	if l.vain == 0 || l.due.Sub(l.vainSince) >= vainPeriod {
+		l.vain, l.vainSince = 0, l.due
 	}
 	l.vain++
-	l.mu.Unlock()
-	l.wake(uid)
 }
 
 // givenUp reports whether too many turns came to nothing. The lock is held.

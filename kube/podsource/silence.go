@@ -13,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/internal/timing"
 )
 
 // errEndedEarly says that a watch ended without an event, or a streamed list before its end.
@@ -60,13 +62,7 @@ func (o *overheard) run(ctx context.Context) {
 			default:
 				event = o.failed(errEndedEarly)
 			}
-			if !timer.Stop() {
-				select {
-				case <-timer.C():
-				default:
-				}
-			}
-			timer.Reset(o.limit)
+			timing.Restart(timer, o.limit)
 		case <-timer.C():
 			event = o.failed(apierrors.NewResourceExpired(fmt.Sprintf("nothing was heard of the pods for %s; they are listed again", o.limit)))
 		case <-o.stop:

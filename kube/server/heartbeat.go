@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/internal/timing"
 )
 
 // heartbeatPeriod is how often a client of a WebSocket is sent an empty message, to check that it is there.
@@ -25,7 +27,7 @@ type heartbeat struct {
 func (h *heartbeat) run(ctx context.Context, to io.Writer, gone context.CancelFunc) {
 	timer := h.clock.NewTimer(heartbeatPeriod)
 	defer timer.Stop()
-	for ; ; timer.Reset(heartbeatPeriod) {
+	for ; ; timing.Restart(timer, heartbeatPeriod) {
 		select {
 		case <-timer.C():
 		case <-ctx.Done():

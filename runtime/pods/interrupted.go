@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/podwright/podwright/internal/backoff"
+	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/runtime/pods/internal/poddir"
 )
 
@@ -32,7 +33,7 @@ func (m *Manager) FinishRemovals(ctx context.Context) error {
 			pause = 0
 		default:
 			pause = backoff.Next(interruptedMin, interruptedMax, pause)
-			timer.Reset(pause)
+			timing.Restart(timer, pause)
 			again = timer.C()
 			m.options.Logger.Info("What earlier removals left behind cannot be removed", "error", err.Error(), "retryAfter", pause.String())
 		}

@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/pods/internal/actions"
@@ -67,7 +68,7 @@ func (m *Manager) keepSidecars(k podKill, status *runtime.PodStatus, targets []*
 func (k *keeper) run(ctx context.Context) {
 	timer := k.m.options.Clock.NewTimer(keeperPeriod)
 	defer timer.Stop()
-	for ; ; timer.Reset(keeperPeriod) {
+	for ; ; timing.Restart(timer, keeperPeriod) {
 		select {
 		case <-timer.C():
 		case <-ctx.Done():
