@@ -106,7 +106,7 @@ trap 'rm -rf "$work"' EXIT
 # Whoever else uses the machine makes the tests of real things slow, not wrong.
 export PODWRIGHT_PATIENCE=${PODWRIGHT_PATIENCE:-8}
 # Without DWARF tables programs link in two thirds of the time; stack traces do not need them.
-flags=(-timeout 60m -ldflags=-w)
+flags=(-timeout 45m -ldflags=-w)
 
 # What go test runs under. The folders of a real containerd stay on the disk, as everywhere else.
 under=()
