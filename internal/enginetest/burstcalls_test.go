@@ -110,7 +110,8 @@ func TestCallsOfABurst(t *testing.T) {
 				})
 				got = calls.burst(rt)
 				t.Logf("stopped in %v: %+v", took, got)
-				if want := (callsOfABurst{lists: 4 + n/2, sandboxes: 1 + 5*n/4, containers: 1 + 5*n/4}); got.lists > want.lists || got.sandboxes > want.sandboxes || got.containers > want.containers {
+				// The event of a step's end may be read for just before the step asks for what is newer than its end.
+				if want := (callsOfABurst{lists: 4 + n/2, sandboxes: 1 + 2*n, containers: 1 + 2*n}); got.lists > want.lists || got.sandboxes > want.sandboxes || got.containers > want.containers {
 					t.Errorf("%+v calls to stop %d pods, want at most %+v", got, n, want)
 				}
 				for _, m := range []fake.Method{fake.RunPodSandbox, fake.CreateContainer, fake.StartContainer, fake.StopContainer, fake.StopPodSandbox, fake.RemoveContainer, fake.RemovePodSandbox} {
