@@ -18,6 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/internal/memory"
 )
 
 // LinuxStatsOptions configures a [LinuxStats]. The zero value reads memory and process IDs of the
@@ -245,26 +247,18 @@ func (m *LinuxStats) memory() (Observation, error) {
 	return Observation{Available: min(out.Available, limit-min(used, limit)), Capacity: limit}, nil
 }
 
-// memInfo reads /proc/meminfo, in bytes.
+// memInfo reads the kernel's table of memory, which must have what is needed of it.
 func (m *LinuxStats) memInfo() (map[string]uint64, error) {
-	text, err := os.ReadFile(filepath.Join(m.options.Proc, "meminfo"))
+	amounts, err := memory.Table(m.options.Proc)
 	if err != nil {
 		return nil, err
 	}
-	out := map[string]uint64{}
-	for line := range strings.Lines(string(text)) {
-		name, value, _ := strings.Cut(line, ":")
-		kilo, err := strconv.ParseUint(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(value), "kB")), 10, 54)
-		if err == nil {
-			out[name] = kilo << 10
-		}
-	}
 	for _, name := range []string{"MemTotal", "MemFree", "Inactive(file)"} {
-		if _, ok := out[name]; !ok {
+		if _, ok := amounts[name]; !ok {
 			return nil, fmt.Errorf("meminfo has no %s", name)
 		}
 	}
-	return out, nil
+	return amounts, nil
 }
 
 // ids returns how many more processes and threads there can be: on the machine, or in the cgroup if

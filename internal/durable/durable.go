@@ -56,7 +56,7 @@ func MakeFolder(path string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(syncDir(root, "."), root.Close())
+	return errors.Join(SyncDir(root, "."), root.Close())
 }
 
 // Write replaces the file name below root, whose folder exists. Calls for one name must not
@@ -65,7 +65,7 @@ func Write(root *os.Root, name string, data []byte) error {
 	if err := write(root, name, data, (*os.File).Sync); err != nil {
 		return err
 	}
-	return syncDir(root, path.Dir(name))
+	return SyncDir(root, path.Dir(name))
 }
 
 // WriteUnsynced is [Write] without the syncs: a crash of the process leaves the old or the new
@@ -89,7 +89,7 @@ func WriteShared(root *os.Root, name string, data []byte) error {
 		if err := finish(root, f, temporary, name, data, (*os.File).Sync); err != nil {
 			return err
 		}
-		return syncDir(root, path.Dir(name))
+		return SyncDir(root, path.Dir(name))
 	}
 }
 
@@ -125,7 +125,7 @@ func Remove(root *os.Root, name string) error {
 	case err != nil:
 		return err
 	}
-	return syncDir(root, path.Dir(name))
+	return SyncDir(root, path.Dir(name))
 }
 
 // Sweep removes the temporary files that a crash left directly below root.
@@ -140,7 +140,8 @@ func Sweep(root *os.Root) error {
 	return errors.Join(problems...)
 }
 
-func syncDir(root *os.Root, dir string) error {
+// SyncDir makes the entries of a folder below root durable: what was created, renamed or removed in it.
+func SyncDir(root *os.Root, dir string) error {
 	f, err := root.Open(dir)
 	if err != nil {
 		return err

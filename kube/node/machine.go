@@ -3,44 +3,31 @@ package node
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"os"
 	"path/filepath"
 	goruntime "runtime"
-	"strconv"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/podwright/podwright/internal/memory"
 )
 
 func cpus() int { return goruntime.NumCPU() }
 
 // memoryBytes is the machine's memory; 0 means unknown.
 func memoryBytes(root string) int64 {
-	content, _ := os.ReadFile(filepath.Join(root, "proc/meminfo"))
-	fields := strings.Fields(valueOf(content, "MemTotal:"))
-	if len(fields) == 0 {
-		return 0
-	}
-	kib, _ := strconv.ParseInt(fields[0], 10, 64)
-	return kib << 10
+	amounts, _ := memory.Table(filepath.Join(root, "proc"))
+	return int64(amounts["MemTotal"])
 }
 
 // hugePages returns the bytes that the machine keeps as huge pages, for each size that its kernel has.
 func hugePages(root string) v1.ResourceList {
 	list := v1.ResourceList{}
-	files, _ := filepath.Glob(filepath.Join(root, "sys/kernel/mm/hugepages/hugepages-*kB/nr_hugepages"))
-	for _, file := range files {
-		text := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(filepath.Dir(file)), "hugepages-"), "kB")
-		kib, err := strconv.ParseInt(text, 10, 64)
-		content, readErr := os.ReadFile(file)
-		pages, countErr := strconv.ParseInt(strings.TrimSpace(string(content)), 10, 64)
-		if errors.Join(err, readErr, countErr) != nil {
-			continue
-		}
-		size := resource.NewQuantity(kib<<10, resource.BinarySI)
-		list[v1.ResourceName(v1.ResourceHugePagesPrefix+size.String())] = *resource.NewQuantity(pages*kib<<10, resource.BinarySI)
+	for size, kept := range memory.HugePages(filepath.Join(root, "sys")) {
+		name := v1.ResourceHugePagesPrefix + resource.NewQuantity(size, resource.BinarySI).String()
+		list[v1.ResourceName(name)] = *resource.NewQuantity(kept, resource.BinarySI)
 	}
 	return list
 }

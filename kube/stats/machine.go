@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"context"
 	"os"
-	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	stats "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
+
+	"github.com/podwright/podwright/internal/memory"
 )
 
 // machine reads what the kernel says about the whole machine.
@@ -57,14 +57,7 @@ func (m *machine) cpu() (worked *uint64, boot time.Time, cores int) {
 
 // memory returns what is in use, and the total.
 func (m *machine) memory(now time.Time) (*stats.MemoryStats, *stats.SwapStats, uint64) {
-	info := map[string]uint64{}
-	for line := range strings.Lines(string(m.read("meminfo"))) {
-		name, value, _ := strings.Cut(line, ":")
-		kibibytes, err := strconv.ParseUint(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(value), "kB")), 10, 54)
-		if err == nil {
-			info[name] = kibibytes << 10
-		}
-	}
+	info := memory.Parse(string(m.read("meminfo")))
 	total := info["MemTotal"]
 	if total == 0 {
 		return nil, nil, 0

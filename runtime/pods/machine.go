@@ -1,12 +1,13 @@
 package pods
 
 import (
-	"math"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
+
+	"github.com/podwright/podwright/internal/memory"
 )
 
 // Machine is what configurations need to know about the machine.
@@ -42,12 +43,12 @@ type Machine struct {
 // ExamineMachine describes the machine it runs on. Facts that cannot be read stay
 // zero.
 func ExamineMachine() Machine {
-	memory := readMemory()
+	amounts, _ := memory.Table("/proc")
 	m := Machine{
-		MemoryCapacity: memory["MemTotal:"], SwapCapacity: memory["SwapTotal:"], PageSize: int64(os.Getpagesize()),
-		HugePageSizes: hugePageSizes("/sys/kernel/mm/hugepages"),
+		MemoryCapacity: int64(amounts["MemTotal"]), SwapCapacity: int64(amounts["SwapTotal"]), PageSize: int64(os.Getpagesize()),
+		HugePages: memory.HugePages("/sys"),
 	}
-	m.HugePages = hugePages("/sys/kernel/mm/hugepages", m.HugePageSizes)
+	m.HugePageSizes = slices.Sorted(maps.Keys(m.HugePages))
 	m.NoHugetlb = !hasHugetlb("/sys/fs/cgroup")
 	m.SELinux = exists("/sys/fs/selinux/enforce")
 	enabled, _ := os.ReadFile("/sys/module/apparmor/parameters/enabled")
@@ -81,43 +82,4 @@ func hasHugetlb(folder string) bool {
 	return slices.ContainsFunc(entries, func(e os.DirEntry) bool {
 		return slices.Contains(strings.Split(e.Name(), ","), "hugetlb")
 	})
-}
-
-// readMemory reads the kernel's table of memory, in bytes.
-func readMemory() map[string]int64 {
-	text, _ := os.ReadFile("/proc/meminfo")
-	out := map[string]int64{}
-	for line := range strings.Lines(string(text)) {
-		if fields := strings.Fields(line); len(fields) == 3 && fields[2] == "kB" {
-			kibibytes, _ := strconv.ParseInt(fields[1], 10, 64)
-			out[fields[0]] = kibibytes << 10
-		}
-	}
-	return out
-}
-
-// hugePageSizes reads a folder with one entry hugepages-2048kB per size.
-func hugePageSizes(dir string) []int64 {
-	entries, _ := os.ReadDir(dir)
-	var out []int64
-	for _, e := range entries {
-		text := strings.TrimSuffix(strings.TrimPrefix(e.Name(), "hugepages-"), "kB")
-		if kibibytes, err := strconv.ParseInt(text, 10, 64); err == nil && kibibytes > 0 {
-			out = append(out, kibibytes<<10)
-		}
-	}
-	slices.Sort(out)
-	return out
-}
-
-// hugePages reads how many pages of each size the kernel keeps, in bytes.
-func hugePages(dir string, sizes []int64) map[int64]int64 {
-	out := map[int64]int64{}
-	for _, size := range sizes {
-		text, _ := os.ReadFile(filepath.Join(dir, "hugepages-"+strconv.FormatInt(size>>10, 10)+"kB", "nr_hugepages"))
-		if n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil && n > 0 && n <= math.MaxInt64/size {
-			out[size] = n * size
-		}
-	}
-	return out
 }

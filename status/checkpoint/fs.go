@@ -136,16 +136,8 @@ func (d dir) Remove(name string) error {
 }
 
 func (d dir) SyncDir() error {
-	if err := syncFolder(string(d)); err != nil {
+	if err := d.in(func(root *os.Root) error { return durable.SyncDir(root, ".") }); err != nil {
 		return fmt.Errorf("sync the folder: %w", err)
 	}
 	return nil
-}
-
-func syncFolder(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }
