@@ -16,6 +16,7 @@ import (
 	"github.com/go-logr/logr/funcr"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/internal/goroutinetest"
 )
@@ -100,6 +101,18 @@ func bubble(t *testing.T, name string, f func(t *testing.T)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
 }
+
+// wallClock tells the time of the wall, which can be set; its timers wait for as long as they are told.
+type wallClock struct {
+	clock.RealClock
+	set atomic.Int64
+}
+
+func (c *wallClock) Now() time.Time {
+	return time.Now().Round(0).Add(time.Duration(c.set.Load()))
+}
+
+func (c *wallClock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
 
 // advance lets virtual time pass, and everything due in it happen.
 func advance(t *testing.T, d time.Duration) {
@@ -297,6 +310,26 @@ func TestSending(t *testing.T) {
 		advance(t, time.Minute)
 		if found := m.Problems(); len(found) != 1 || time.Since(found[0].Since) != time.Minute+time.Second {
 			t.Errorf("after a minute: %v", found)
+		}
+	})
+
+	bubble(t, "IN1: a send that hangs keeps its place no longer if the clock is set back", func(t *testing.T) {
+		sink := &recorder{answer: func(ctx context.Context, _ int, u Update) (StoreResult, error) {
+			if u.UID == "bad" {
+				<-ctx.Done()
+				return 0, ctx.Err()
+			}
+			return Stored, nil
+		}}
+		c := &wallClock{}
+		m := started(t, Options{Sinks: []StatusSink{sink}, MaxInFlight: 1, Clock: c})
+		set(t, m, newPod(uid("bad")), message("up"))
+		advance(t, 100*time.Millisecond)
+		c.set.Store(-int64(time.Hour))
+		set(t, m, newPod(uid("good")), message("up"))
+		advance(t, time.Second)
+		if len(sink.got("good")) != 1 {
+			t.Error("the good pod waits")
 		}
 	})
 

@@ -60,6 +60,9 @@ func (f *flights) place(now time.Time, limit int) (free bool, wait time.Duration
 func (f *flights) overtake(now time.Time) time.Duration {
 	for len(f.timely) > 0 {
 		oldest := f.timely[0]
+		if oldest.began.After(now) {
+			oldest.began = now // the clock was set back: the send must not keep its place for that long
+		}
 		if left := oldest.began.Add(sendPatience).Sub(now); !oldest.over && left > 0 {
 			return left
 		}

@@ -221,6 +221,7 @@ func (l *Loop) OpenVerdict(uid types.UID) (OpenVerdict, bool) {
 	if pod, desired := l.store.Get(uid); desired {
 		out.Namespace, out.Name = pod.Namespace, pod.Name
 	}
+	now := l.options.Clock.Now() // before the lock: a fake clock may call Answered under its own
 	l.verdicts.mu.Lock()
 	defer l.verdicts.mu.Unlock()
 	o := l.verdicts.open[uid]
@@ -228,7 +229,7 @@ func (l *Loop) OpenVerdict(uid types.UID) (OpenVerdict, bool) {
 		return OpenVerdict{}, false
 	}
 	out.Since, out.Err = o.since, o.err
-	out.Overdue = o.err != nil && !l.options.Clock.Now().Before(o.due)
+	out.Overdue = o.err != nil && !now.Before(o.due)
 	return out, true
 }
 

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 )
 
 // script is an admission whose answers a test sets.
@@ -190,6 +192,43 @@ func TestManyAnswersDelayNothing(t *testing.T) {
 		pass(time.Second)
 		if got := l.take(); len(got) == 0 {
 			t.Error("it was not removed")
+		}
+	})
+}
+
+// askedClock calls a function whenever it is asked for the time.
+type askedClock struct {
+	clock.RealClock
+	asked atomic.Pointer[func()]
+}
+
+func (c *askedClock) Now() time.Time {
+	if f := c.asked.Load(); f != nil {
+		(*f)()
+	}
+	return c.RealClock.Now()
+}
+
+// TestOpenVerdictHoldsNoAnswerUp: whoever asks a fake clock for the time waits while it is stepped, and it may call Answered then.
+func TestOpenVerdictHoldsNoAnswerUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, l, c := newScripted("file"), &log{}, &askedClock{}
+		s := &script{says: map[types.UID]error{"slow": errors.New("no answer yet")}}
+		loop, stop := run(t, l, Options{Sources: []Source{source}, Admission: admitFunc(s.admit), Clock: c})
+		defer stop()
+		source.set(row("slow")...)
+		s.want(t, "at first", "slow")
+		look := func() {
+			if !loop.verdicts.mu.TryLock() {
+				t.Error("the time is asked for under the lock that Answered needs")
+				return
+			}
+			loop.verdicts.mu.Unlock()
+		}
+		c.asked.Store(&look)
+		defer c.asked.Store(nil)
+		if open := loop.OpenVerdicts(); len(open) != 1 {
+			t.Errorf("%d pods wait", len(open))
 		}
 	})
 }

@@ -28,7 +28,7 @@ type Users struct {
 // Handlers wraps admission handlers, which are asked about one pod after the other. answered is
 // called with a pod that got its verdict late from one of them, or whose turn is over.
 func (u Users) Handlers(handlers []admission.Handler, answered func(uid types.UID)) []admission.Handler {
-	return u.handlers("Admission.Handlers", handlers, answered, &verdictLine{clock: u.Clock, wake: answered})
+	return u.handlers("Admission.Handlers", handlers, answered, &verdictLine{clock: u.Clock, overdue: answered})
 }
 
 // SoftHandlers wraps the handlers that are asked before each sync of a pod. answered is called with

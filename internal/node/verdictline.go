@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/internal/foreign"
+	"github.com/podwright/podwright/internal/timing"
 )
 
 // Limits of a line.
@@ -27,14 +28,17 @@ const (
 // overtaken by the others (IN6).
 type verdictLine struct {
 	clock clock.WithDelayedExecution
-	// wake is called when a turn is over, so that waiting pods are asked about again. A fake clock
+	// overdue is called when a turn is over, so that waiting pods are asked about again. A fake clock
 	// calls it under its lock: it must not wait for anything that asks for the time.
-	wake func(uid types.UID)
+	overdue func(uid types.UID)
 
 	mu     sync.Mutex
 	holder types.UID // whose verdict is open; empty: none is, or it has lost its turn
 	due    time.Time // when the holder loses its turn
 	end    clock.Timer
+	// over is closed by the timer when the holder loses its turn: the timer needs no lock for that, and
+	// due may be an hour away if the clock was set back.
+	over chan struct{}
 	// vain counts the turns since vainSince that came to nothing.
 	vain      int
 	vainSince time.Time
@@ -88,16 +92,26 @@ func (l *verdictLine) answered(uid types.UID) {
 
 // hold gives a pod the turn for some time. The lock is held.
 func (l *verdictLine) hold(uid types.UID, limit time.Duration) {
-	l.holder, l.due = uid, l.clock.Now().Add(limit)
-	l.end = l.clock.AfterFunc(limit, func() { l.wake(uid) })
+	over := make(chan struct{})
+	l.holder, l.due, l.over = uid, l.clock.Now().Add(limit), over
+	l.end = l.clock.AfterFunc(limit, func() { l.wake(uid, over) })
+}
+
+// wake says that a turn is over. It takes no lock.
+func (l *verdictLine) wake(uid types.UID, over chan<- struct{}) {
+	close(over)
+	l.overdue(uid)
 }
 
 // expire ends a turn that has lasted too long. The lock is held.
 func (l *verdictLine) expire() {
-	if l.holder == "" || l.clock.Now().Before(l.due) {
+	if l.holder == "" || !timing.Ended(l.over) {
 		return
 	}
 	l.holder = ""
+	if now := l.clock.Now(); now.Before(l.due) {
+		l.due = now // the clock was set back
+	}
 	if l.vain == 0 || l.due.Sub(l.vainSince) >= vainPeriod {
 		l.vain, l.vainSince = 0, l.due
 	}

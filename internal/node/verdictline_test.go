@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/internal/foreign"
 	"github.com/podwright/podwright/syncloop/admission"
@@ -96,4 +97,50 @@ func TestHandlersJudgeOnePodAfterTheOther(t *testing.T) {
 		}
 		close(hung)
 	})
+}
+
+// wallClock tells the time of the wall, which can be set; its timers wait for as long as they are told.
+type wallClock struct {
+	clock.RealClock
+	set atomic.Int64
+}
+
+func (c *wallClock) Now() time.Time {
+	return time.Now().Round(0).Add(time.Duration(c.set.Load()))
+}
+
+func (c *wallClock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
+
+// TestTurnEndsAlthoughTheClockIsSetBack: IN6. A clock without a monotonic reading that is set back lengthens no turn.
+func TestTurnEndsAlthoughTheClockIsSetBack(t *testing.T) {
+	for _, back := range []time.Duration{50 * time.Millisecond, time.Hour} {
+		t.Run(back.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				hung := make(chan struct{})
+				defer close(hung)
+				c := &wallClock{}
+				u := Users{Calls: foreign.New(c), Clock: c}
+				handlers := u.Handlers([]admission.Handler{admission.HandlerFunc(func(r admission.Request) admission.Verdict {
+					if r.Pod.Name == "hangs" {
+						<-hung
+					}
+					return admission.Verdict{}
+				})}, func(types.UID) {})
+				ask := func(name string) error {
+					_, err := admission.Judge(handlers, admission.Request{Pod: &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}}})
+					return err
+				}
+				if err := ask("hangs"); !errors.As(err, new(*foreign.UnansweredError)) {
+					t.Fatal(err)
+				}
+				<-time.After(100 * time.Millisecond)
+				c.set.Store(-int64(back))
+				<-time.After(turnLimit - 100*time.Millisecond)
+				synctest.Wait()
+				if err := ask("prompt"); err != nil {
+					t.Errorf("half a second later: %v", err)
+				}
+			})
+		})
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
+	"net/http"
 	"strings"
 	"sync"
 	"time"
@@ -21,6 +22,9 @@ type connections struct {
 	turns chan struct{} // one for each open connection
 	over  chan struct{} // closed with the listener
 	ended sync.Once
+	// served are those that net/http still has: after an answer to a request that it did not read to the end, it keeps one
+	// for half a second, also if it is closed.
+	served sync.WaitGroup
 
 	mu     sync.Mutex
 	open   map[*connection]struct{}
@@ -35,6 +39,16 @@ func limited(l net.Listener) *connections {
 func (c *connections) Close() error {
 	c.ended.Do(func() { close(c.over) })
 	return c.Listener.Close()
+}
+
+// changed notes what net/http does with a connection.
+func (c *connections) changed(_ net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateNew:
+		c.served.Add(1)
+	case http.StateHijacked, http.StateClosed: // a handler has it now, or it has ended
+		c.served.Done()
+	}
 }
 
 // connection is one accepted connection.

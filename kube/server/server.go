@@ -112,6 +112,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 		WriteTimeout: pieceTimeout, // for answers of net/http itself; answer renews it
 		ErrorLog:     log.New(errorLog{s.options.Logger}, "", 0),
+		ConnState:    connections.changed,
 	}
 	served := make(chan error, 1)
 	// One connection per stream, so that a client that does not read delays no other.
@@ -146,6 +147,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	}
 	connections.closeAll()
 	<-ended
+	connections.served.Wait()
 	if err != nil {
 		return fmt.Errorf("server of the node: %w", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
 	"k8s.io/streaming/pkg/httpstream/spdy"
 
+	"github.com/podwright/podwright/internal/goroutinetest"
 	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/pods/containerlog"
 )
@@ -52,6 +54,29 @@ func (r *rig) writeLog(text string) {
 	r.engine.log = func(_ context.Context, _ containerlog.Options, w io.Writer) error {
 		_, err := io.WriteString(w, text)
 		return err
+	}
+}
+
+// KH9: Serve returns after all that it started has ended, also what keeps a connection for a moment because the answer came
+// before the whole request was read.
+func TestServeWaitsForItsConnections(t *testing.T) {
+	r := newRig(t, nil)
+	conn, err := tls.Dial("tcp", strings.TrimPrefix(r.address, "https://"), &tls.Config{RootCAs: r.ca.pool(), MinVersion: tls.VersionTLS12})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, fmt.Sprintf("POST /typo HTTP/1.1\r\nHost: n1\r\nContent-Length: %d\r\n\r\n%s", 1<<20, text(maxBody+1))); err != nil {
+		t.Fatal(err)
+	}
+	if answer, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 413") {
+		t.Fatalf("%s, %v", answer, err)
+	}
+	if err := r.stop(); err != nil {
+		t.Error(err)
+	}
+	if n := goroutinetest.Count("net/http.(*conn)"); n > 0 {
+		t.Errorf("%d goroutines of connections are left", n)
 	}
 }
 
