@@ -64,6 +64,15 @@ func TestClockSteppedWhileTheEngineWorks(t *testing.T) {
 			}
 		})
 	}
+	steppers.Go(func() { // an operator who looks all the time
+		tick := time.NewTicker(100 * time.Microsecond)
+		defer tick.Stop()
+		for stepped.Err() == nil {
+			<-tick.C
+			r.engine.Problems()
+			r.explain("uid-late-0")
+		}
+	})
 	t.Cleanup(func() { r.stop(); end(); steppers.Wait() }) // the end of the engine needs the time as well
 
 	var all []*v1.Pod
