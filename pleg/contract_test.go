@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -121,7 +122,8 @@ func TestDeathsAndFailedReadingsAreLogged(t *testing.T) {
 		b.Dump() // would deadlock under the lock
 		lines.WriteString(args + "\n")
 	}, funcr.Options{Verbosity: 1})
-	b = newBench(t, Options{Logger: log, ConfirmVanished: -1})
+	asks := log.WithSink(askingSink{log.GetSink(), func() { b.Dump() }})
+	b = newBench(t, Options{Logger: asks, ConfirmVanished: -1})
 	b.pod("p", "c")
 	b.relist()
 	b.container("p", "c", sExited, 42)
@@ -139,6 +141,17 @@ func TestDeathsAndFailedReadingsAreLogged(t *testing.T) {
 	b.remove("p")
 	b.relist()
 	b.expect("gone without a status", "p: Died|Removed [p/s0]")
+}
+
+// askingSink is a sink that asks back before it says whether it is enabled.
+type askingSink struct {
+	logr.LogSink
+	ask func()
+}
+
+func (s askingSink) Enabled(level int) bool {
+	s.ask()
+	return s.LogSink.Enabled(level)
 }
 
 // Edge case 34: the gauge of a state falls to zero; H3: the time of the last list

@@ -192,7 +192,7 @@ func (g *Generator) deliver(r *record, kinds Kind, died []string, status *runtim
 		order = g.changes
 	}
 	g.subs.deliver(r.uid, order, g.active, kinds, died)
-	if len(died) == 0 || status == nil || !g.options.Logger.Enabled() {
+	if len(died) == 0 || status == nil || g.options.Logger.IsZero() { // whether it is enabled is the logger's to say, without the lock
 		return
 	}
 	for _, c := range status.Containers {

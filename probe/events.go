@@ -83,6 +83,6 @@ func (m *Manager) event(p *podEntry, container, reason, text string) {
 }
 
 // took records how long a probe that did not fail took (10.1).
-func (m *metrics) took(ctx context.Context, w *worker, took time.Duration) {
-	m.duration.Record(ctx, took.Seconds(), m.kinds[w.kind]...)
+func (m *metrics) took(ctx context.Context, kind Kind, took time.Duration) {
+	m.duration.Record(ctx, took.Seconds(), m.kinds[kind]...)
 }

@@ -117,9 +117,8 @@ func (m *Manager) startable() bool {
 func (m *Manager) begin(ctx context.Context, w *worker, lane int, now time.Duration) *run {
 	late := max(now-w.due, 0)
 	m.lateness = max(m.lateness, late)
-	m.metrics.late.Record(ctx, late.Seconds())
 	w.advance(now)
-	r := &run{worker: w, lane: lane, id: w.state.ID, began: now, end: now + w.timing.Period, view: w.view}
+	r := &run{worker: w, lane: lane, id: w.state.ID, began: now, end: now + w.timing.Period, view: w.view, late: late}
 	w.view = View{}
 	r.ctx, r.cancel = context.WithCancelCause(ctx)
 	w.run = r

@@ -13,6 +13,26 @@ import (
 	"github.com/podwright/podwright/probe"
 )
 
+// TestMeterMayReadAtAnyTime: a meter may have one lock for what is recorded and for its readings.
+func TestMeterMayReadAtAnyTime(t *testing.T) {
+	bubble(t, "10.1: nothing is recorded while a reading would have to wait", func(t *testing.T) {
+		mt, recorded := &instrumenttest.Meter{}, 0
+		mt.OnRecord = func(string, float64) {
+			recorded++
+			mt.Read(t.Context()) // would deadlock under the lock
+		}
+		r := newRig(t, func(o *probe.Options) { o.Meter, o.NetworkSlots = mt, 1 }).start()
+		r.answers(good, bad, good)
+		p := newPod("a", readiness(every(1)))
+		r.publish(p, up("1", true, time.Now()))
+		r.m.AddPod(p)
+		r.pass(2500 * time.Millisecond)
+		if recorded == 0 {
+			t.Error("nothing was recorded")
+		}
+	})
+}
+
 func TestMetricsGoWithTheirWorkers(t *testing.T) {
 	bubble(t, "10.1: counts by result, durations of what did not fail, series that go with their worker", func(t *testing.T) {
 		mt := &instrumenttest.Meter{}

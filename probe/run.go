@@ -44,6 +44,7 @@ type run struct {
 	began  time.Duration // the present attempt
 	end    time.Duration // no attempt begins later
 	view   View          // what the look showed; empty once an attempt was made of it
+	late   time.Duration // how long it has waited for its slot
 	// unanswered: it has lost its slot but goes on. Guarded by the manager's lock.
 	unanswered bool
 	// gone: it was given up, and its outcome is ignored. Guarded by the manager's lock.
@@ -125,6 +126,7 @@ func (m *Manager) work(ctx context.Context, r *run) {
 		}
 	}()
 	for r != nil {
+		m.metrics.late.Record(ctx, r.late.Seconds()) // without the lock, as in finish
 		executing = true
 		out, err := m.execute(ctx, r)
 		executing = false
@@ -254,19 +256,21 @@ func (m *Manager) finish(ctx context.Context, r *run, out Outcome, err error) *r
 		}
 		return nil
 	}
-	now := m.now()
-	if err == nil && out.Result != Failure {
-		m.metrics.took(ctx, w, now-r.began)
-	}
+	now, kind := m.now(), w.kind
+	measured := err == nil && out.Result != Failure
 	todo := m.judge(w, out, err, now)
 	next, more := m.next(ctx, r.lane)
 	urgent := m.armed != 0 && (m.due[0].due < m.armed || m.startable())
 	todo = append(todo, more...)
-	if len(todo) == 0 {
+	beyond := measured || len(todo) > 0
+	if !beyond {
 		m.leave()
 	}
 	m.mu.Unlock()
-	if len(todo) > 0 { // announcing is part of the run: the end of Run waits for it
+	if measured { // without the lock: a meter may read the figures under its own
+		m.metrics.took(ctx, kind, now-r.began)
+	}
+	if beyond { // measuring and announcing are part of the run: the end of Run waits for them
 		todo.run()
 		m.mu.Lock()
 		m.leave()

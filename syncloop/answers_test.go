@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -196,39 +195,90 @@ func TestManyAnswersDelayNothing(t *testing.T) {
 	})
 }
 
-// askedClock calls a function whenever it is asked for the time.
+// askedClock calls asked whenever it is asked for the time.
 type askedClock struct {
 	clock.RealClock
-	asked atomic.Pointer[func()]
+	asked func()
 }
 
-func (c *askedClock) Now() time.Time {
-	if f := c.asked.Load(); f != nil {
-		(*f)()
-	}
+func (c askedClock) Now() time.Time {
+	c.asked()
 	return c.RealClock.Now()
 }
 
-// TestOpenVerdictHoldsNoAnswerUp: whoever asks a fake clock for the time waits while it is stepped, and it may call Answered then.
-func TestOpenVerdictHoldsNoAnswerUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		source, l, c := newScripted("file"), &log{}, &askedClock{}
-		s := &script{says: map[types.UID]error{"slow": errors.New("no answer yet")}}
-		loop, stop := run(t, l, Options{Sources: []Source{source}, Admission: admitFunc(s.admit), Clock: c})
-		defer stop()
-		source.set(row("slow")...)
-		s.want(t, "at first", "slow")
-		look := func() {
-			if !loop.verdicts.mu.TryLock() {
-				t.Error("the time is asked for under the lock that Answered needs")
-				return
+// lockedSource needs a lock of its own for its name.
+type lockedSource struct {
+	*scripted
+	name func() string
+}
+
+func (s lockedSource) Name() string { return s.name() }
+
+// TestNamesAreAskedForWithoutALock: a source may hold the lock that guards its name while it delivers.
+func TestNamesAreAskedForWithoutALock(t *testing.T) {
+	var l *Loop
+	named := func(name string) Source {
+		return lockedSource{newScripted(name), func() string {
+			for what, mu := range map[string]interface {
+				TryLock() bool
+				Unlock()
+			}{"mux": &l.mux.mu, "sources": &l.sources.mu} {
+				if !mu.TryLock() { // nothing else runs
+					t.Fatalf("the name is asked for with the lock of %s held", what)
+				}
+				mu.Unlock()
 			}
-			loop.verdicts.mu.Unlock()
+			return name
+		}}
+	}
+	l, err := New(func(Work) {}, Options{Sources: []Source{newScripted("file")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []string{"first", "second"} {
+		if err := l.AddSource(t.Context(), named(s)); err != nil {
+			t.Fatal(err)
 		}
-		c.asked.Store(&look)
-		defer c.asked.Store(nil)
-		if open := loop.OpenVerdicts(); len(open) != 1 {
-			t.Errorf("%d pods wait", len(open))
+	}
+	if err := l.AddSource(t.Context(), named("first")); err == nil {
+		t.Error("two sources have one name")
+	}
+	l.Problems()
+	if len(l.Sources()) != 3 || l.Undecided() != nil || l.Ready() {
+		t.Errorf("%+v", l.Sources())
+	}
+}
+
+// TestAnsweredHoldsNoClockUp: a fake clock calls Answered under its own lock, so whoever asks for the time must have none
+// that Answered needs.
+func TestAnsweredHoldsNoClockUp(t *testing.T) {
+	var l *Loop
+	l, err := New(func(Work) {}, Options{Sources: []Source{newScripted("file")}, Clock: askedClock{asked: func() {
+		switch {
+		case l == nil:
+		case l.verdicts.mu.TryLock(): // nothing else runs
+			l.verdicts.mu.Unlock()
+		default:
+			t.Error("the time was asked for with the lock held")
 		}
-	})
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := newStepper(l, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.options.Admission = admitFunc(func(*v1.Pod) (bool, error) { return false, errors.New("no answer yet") })
+	if err := s.Deliver(t.Context(), "file", row("slow")); err != nil {
+		t.Fatal(err)
+	}
+	for s.Step(t.Context()) && len(l.OpenVerdicts()) == 0 {
+	}
+	if o, open := l.OpenVerdict("slow"); !open || o.Err == nil || len(l.OpenVerdicts()) != 1 {
+		t.Errorf("open: %v, %+v", open, o)
+	}
+	l.Problems()
+	l.Answered("slow")
+	s.Step(t.Context())
 }

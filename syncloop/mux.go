@@ -310,11 +310,15 @@ func (x *mux) update(source string, f func(*SourceStatus)) {
 
 // status returns copies of the statuses, in the order of the sources.
 func (x *mux) status(sources []Source) []SourceStatus {
+	names := make([]string, len(sources))
+	for i, s := range sources {
+		names[i] = s.Name() // without the lock: a source may deliver under a lock that this needs
+	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	out := make([]SourceStatus, 0, len(sources))
-	for _, s := range sources {
-		out = append(out, *x.statuses[s.Name()])
+	out := make([]SourceStatus, 0, len(names))
+	for _, name := range names {
+		out = append(out, *x.statuses[name])
 	}
 	return out
 }

@@ -114,14 +114,17 @@ func (l *Loop) AddSource(ctx context.Context, s Source) error {
 	if err := checkSource(s, x.list()); err != nil {
 		return fmt.Errorf("syncloop: source cannot be added: %w", err)
 	}
+	// Names are asked for without x.mu: a source may need a lock of its own for it, and hold that while it delivers. Only one
+	// source is added at a time, so that x.all does not change meanwhile.
+	name := s.Name()
 	return l.mux.add(ctx, s, func() error {
-		x.mu.Lock()
-		defer x.mu.Unlock()
-		if err := checkSource(s, x.all); err != nil {
+		if err := checkSource(s, x.list()); err != nil {
 			return fmt.Errorf("syncloop: source cannot be added: %w", err)
 		}
+		x.mu.Lock()
+		defer x.mu.Unlock()
 		if x.over {
-			return fmt.Errorf("syncloop: source %q cannot be added: %w", s.Name(), errRunning)
+			return fmt.Errorf("syncloop: source %q cannot be added: %w", name, errRunning)
 		}
 		x.all = append(x.all, s)
 		if x.run != nil {

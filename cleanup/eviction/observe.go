@@ -78,20 +78,23 @@ func (o *observers) observe(ctx context.Context, s *observed) {
 		return
 	}
 	o.mu.Lock()
-	defer o.mu.Unlock()
 	now := o.clock.Now()
-	switch {
-	case err != nil && s.err == nil:
+	failed, since := s.err != nil, s.since
+	if err != nil && !failed {
 		s.since = now
 		if late := (*foreign.UnansweredError)(nil); errors.As(err, &late) {
 			s.since = late.Since
 		}
-		o.logFailure(s.Name, err)
-	case err == nil && s.err != nil:
-		o.logger.Info("An eviction signal can be read again", "signal", s.Name, "failedFor", now.Sub(s.since))
 	}
 	if s.err = err; err == nil {
 		s.latest, s.at = &got, now
+	}
+	o.mu.Unlock() // before anything is logged: a logger may block, or ask for the problems
+	switch {
+	case err != nil && !failed:
+		o.logFailure(s.Name, err)
+	case err == nil && failed:
+		o.logger.Info("An eviction signal can be read again", "signal", s.Name, "failedFor", now.Sub(since))
 	}
 }
 

@@ -97,6 +97,36 @@ func TestObserversWaitForEachOtherOnlyAMoment(t *testing.T) {
 	}
 }
 
+// TestSignalsAreLoggedWithoutALock: a logger may take as long as it likes, and ask for the problems.
+func TestSignalsAreLoggedWithoutALock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var o *observers
+		lines, fails := 0, true
+		o = newObservers([]OwnSignal{{Name: "flaky", Observer: ObserverFunc(func(context.Context) (Observation, error) {
+			if fails {
+				return Observation{}, errors.New("no answer")
+			}
+			return Observation{}, nil
+		})}}, clock.RealClock{}, funcr.New(func(string, string) {
+			lines++
+			if !o.mu.TryLock() { // nothing else runs
+				t.Error("logged with the lock held")
+				return
+			}
+			o.mu.Unlock()
+		}, funcr.Options{}))
+		for range 2 {
+			o.begin(t.Context())
+			synctest.Wait()
+			fails = false
+		}
+		o.leave()
+		if lines != 2 {
+			t.Errorf("%d lines", lines)
+		}
+	})
+}
+
 // TestOldObservationsDoNotCount: OS5. A reading that came long before the pass that looks at it is dropped.
 func TestOldObservationsDoNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -60,6 +60,12 @@ func codeRules() []rule {
 			finds: []string{"pleg/a.go:3: Reset", "pleg/a.go:5: AfterFunc", "pleg/a.go:7: AfterFunc"},
 		},
 		{
+			name: "hosts hold no lock", check: hostsHoldNoLock,
+			breach: file("pleg/a.go", "package p\n\nfunc f() {\n\tmu.Lock()\n\tdefer mu.Unlock()\n\tif x {\n\t\to.Logger.Info(\"\")\n\t}\n}\n\n// g does it. The lock is\n// held.\nfunc g() { x.seconds.Record(ctx, 1) }\n\nfunc h() {\n\tmu.RLock()\n\tswitch {\n\tcase x:\n\t\tlog.V(1).Info(\"\")\n\t}\n}\n"),
+			keeps:  file("pleg/a.go", "package p\n\nfunc f() {\n\tmu.Lock()\n\tif x {\n\t\tmu.Unlock()\n\t\to.Logger.Info(\"\")\n\t\treturn\n\t}\n\terr.Error()\n\tlater = func() { log.Info(\"\") }\n\tmu.Unlock()\n\tlog.Error(nil, \"\")\n}\n"),
+			finds:  []string{"pleg/a.go:7: Info", "pleg/a.go:13: Record", "pleg/a.go:19: Info"},
+		},
+		{
 			name: "no dot imports", check: noDotImports,
 			breach: map[string]string{"pleg/a.go": "package p\n\nimport . \"time\"\n\nvar n = Now()\n", "pleg/a_test.go": "package p\n\nimport . \"time\"\n\nvar n = Now()\n"},
 			keeps:  file("pleg/a.go", "package p\n\nimport now \"time\"\n\nvar n = now.Second\n"),

@@ -167,11 +167,20 @@ type lastAnswer[T any] struct {
 
 // lookAgain asks a function if that is due, and returns its last good answer, which is read-only.
 func lookAgain[T any](s *Self, last *lastAnswer[T], name string, ask func() (T, error)) T {
+	value, refused := last.lookAgain(s, name, ask)
+	if refused != nil { // without the lock: a logger may block
+		s.options.Logger.Error(refused, "An answer about the node cannot be used; the previous answer stays in force", "function", "Config."+name)
+	}
+	return value
+}
+
+// lookAgain is that function without the log: refused says what is newly wrong with the answer.
+func (last *lastAnswer[T]) lookAgain(s *Self, name string, ask func() (T, error)) (value T, refused error) {
 	last.mu.Lock()
 	defer last.mu.Unlock()
 	now := s.options.Clock.Now()
 	if !last.asked.IsZero() && now.Sub(last.asked) < selfPeriod && !now.Before(last.asked) {
-		return last.value
+		return last.value, nil
 	}
 	last.asked = now
 	// An unusable answer is an answer too: only panics and silence are the function's faults.
@@ -189,8 +198,7 @@ func lookAgain[T any](s *Self, last *lastAnswer[T], name string, ask func() (T, 
 	case got.err == nil:
 		last.value, last.refuse = got.value, ""
 	case !errors.Is(got.err, errNothing) && got.err.Error() != last.refuse:
-		last.refuse = got.err.Error()
-		s.options.Logger.Error(got.err, "An answer about the node cannot be used; the previous answer stays in force", "function", "Config."+name)
+		last.refuse, refused = got.err.Error(), got.err
 	}
-	return last.value
+	return last.value, refused
 }

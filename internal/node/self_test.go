@@ -2,6 +2,7 @@ package node
 
 import (
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -20,13 +21,23 @@ import (
 // newSelf is a node of 2 GiB that is described by functions, and counts what it logs.
 func newSelf(edit func(*SelfOptions)) (s *Self, logged *int) {
 	logged = new(int)
+	log := func(string, string) {
+		*logged++
+		for _, mu := range []*sync.Mutex{&s.addresses.mu, &s.allocatable.mu, &s.object.mu} {
+			if !mu.TryLock() { // nothing else runs
+				panic("logged with the lock held: a logger may block")
+			}
+			mu.Unlock()
+		}
+	}
 	o := SelfOptions{
 		Name: "n1", IPs: []string{"192.0.2.1"}, Labels: map[string]string{"from": "config"}, Machine: &pods.Machine{MemoryCapacity: 2 << 30},
 		Calls: foreign.New(clock.RealClock{}), Clock: clock.RealClock{},
-		Logger: funcr.New(func(string, string) { *logged++ }, funcr.Options{}),
+		Logger: funcr.New(log, funcr.Options{}),
 	}
 	edit(&o)
-	return NewSelf(o), logged
+	s = NewSelf(o)
+	return s, logged
 }
 
 // TestSelfFollowsItsFunctions: SN1, SN4. A function is asked at most once a second; an answer that

@@ -187,6 +187,7 @@ func newRig(t *testing.T, a *api, change ...func(*objects.Options)) (r *rig, end
 	t.Helper()
 	r = &rig{t: t, api: a}
 	o := objects.Options{Client: a, Logger: funcr.New(func(prefix, args string) {
+		r.InUse(objects.Object{}) // would deadlock under the store's lock
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.logs.WriteString(prefix + args + "\n")

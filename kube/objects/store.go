@@ -276,15 +276,19 @@ func (s *Store) getFresh(ctx context.Context, e *entry) (any, error) {
 	asked := e.asked
 	s.mu.Unlock()
 	value, err := s.reader.get(ctx, e.object)
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if err != nil && !cri.IsNotFound(err) {
-		if e.known {
+		s.mu.Lock()
+		known := e.known
+		e.fail(err)
+		last, why := e.answer()
+		s.mu.Unlock() // before it is logged: a logger may block
+		if known {
 			s.options.Logger.Info("An object stays as it was read last", "kind", e.object.Kind, "namespace", e.object.Namespace, "name", e.object.Name, "error", err.Error())
 		}
-		e.fail(err)
-		return e.answer()
+		return last, why
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	e.set(value, now)
 	e.certain = e.asked == asked
 	s.keep(e, value)

@@ -30,8 +30,10 @@ type Cache struct {
 	files map[string]*file
 	// bytes is the size of all files once everything pending is written.
 	bytes int64
-	// full says that an entry was left out because of MaxBytes, which is logged once.
-	full bool
+	// full says that an entry was left out because of MaxBytes, which is logged once: Run logs leftOut, because
+	// callers of Put hold locks, and a logger may block.
+	full    bool
+	leftOut func()
 	// failing counts the files whose last write failed; told says that this was logged.
 	failing int
 	told    bool
@@ -256,8 +258,12 @@ func (c *Cache) Put(e Entry, value any) {
 // leaveOut records that there is no room for an entry. c.mu must be held.
 func (c *Cache) leaveOut(e Entry, size int64) {
 	if !c.full {
-		c.options.Logger.Info("The offline cache is full; pods may have to wait for an API server after a restart",
-			"entry", e.String(), "size", size, "bytes", c.bytes, "maxBytes", c.options.MaxBytes)
+		bytes := c.bytes
+		c.leftOut = func() {
+			c.options.Logger.Info("The offline cache is full; pods may have to wait for an API server after a restart",
+				"entry", e.String(), "size", size, "bytes", bytes, "maxBytes", c.options.MaxBytes)
+		}
+		c.signal()
 	}
 	c.full = true
 }

@@ -44,6 +44,14 @@ func (l *logs) take() string {
 	return text
 }
 
+// asking is a logger that asks the cache back, which would deadlock under its lock.
+func asking(c **offline.Cache, l logr.Logger) logr.Logger {
+	return funcr.New(func(_, args string) {
+		(*c).Entries("")
+		l.Info(args)
+	}, funcr.Options{})
+}
+
 func newKey(t testing.TB, n byte) offline.Key {
 	t.Helper()
 	k, err := offline.NewKey(bytes.Repeat([]byte{n, n + 1}, 16))
@@ -397,7 +405,8 @@ func TestUnwantedEntriesGo(t *testing.T) {
 // room again.
 func TestCacheIsBounded(t *testing.T) {
 	var l logs
-	c := open(t, t.TempDir(), &l, func(o *offline.Options) { o.MaxBytes = 4000 })
+	var c *offline.Cache
+	c = open(t, t.TempDir(), &l, func(o *offline.Options) { o.MaxBytes, o.Logger = 4000, asking(&c, o.Logger) })
 	c.Put(secret(0), "small")
 	c.Put(secret(1), strings.Repeat("x", 3000))
 	for range 3 {
@@ -424,7 +433,8 @@ func TestFullDiskIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		var l logs
-		c := open(t, dir, &l)
+		var c *offline.Cache
+		c = open(t, dir, &l, func(o *offline.Options) { o.Logger = asking(&c, o.Logger) })
 		var mu sync.Mutex
 		full, tries, stuck := false, 0, ""
 		c.Write(func(root *os.Root, name string, data []byte, write func(*os.Root, string, []byte) error) error {

@@ -95,6 +95,13 @@ func (c *Cache) nextTime() (next time.Time, waiting bool) {
 
 // pass writes what is due. The last pass also writes what is not due yet, and ends at the first failure.
 func (c *Cache) pass(ctx context.Context, last bool) {
+	c.mu.Lock()
+	tell := c.leftOut
+	c.leftOut = nil
+	c.mu.Unlock()
+	if tell != nil {
+		tell()
+	}
 	for _, name := range c.due(last) {
 		if err := c.writeFile(ctx, name); err != nil && last {
 			return
@@ -132,43 +139,49 @@ func (c *Cache) writeFile(ctx context.Context, name string) error {
 		return c.write(root, name, data)
 	})
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err != nil {
-		c.noteFailure(ctx, f, name, err)
-		return err
-	}
-	if f.pause > 0 {
+	entry, told := f.entry, c.told
+	switch {
+	case err != nil:
+		c.noteFailure(f)
+	case f.pause > 0:
 		c.noteRecovery(f)
 	}
 	switch {
+	case err != nil:
 	case removed && f.removed:
 		delete(c.files, name)
 	case !removed && !f.removed && f.sum == sum:
 		f.text = nil
 	}
-	return nil
+	recovered := told && !c.told
+	c.mu.Unlock() // before anything is logged or counted: a logger may block, and a meter may read the cache under its own lock
+	switch {
+	case err != nil:
+		c.instruments.failures.Add(ctx, 1)
+		if !told {
+			c.options.Logger.Error(err, "The offline cache cannot be written; what runs goes on, and it is tried again",
+				"entry", entry.String(), "folder", c.options.Dir, "file", name)
+		}
+	case recovered:
+		c.options.Logger.Info("The offline cache is written again", "folder", c.options.Dir)
+	}
+	return err
 }
 
-// noteFailure schedules another attempt for a file, and logs the first of several failures. c.mu must be held.
-func (c *Cache) noteFailure(ctx context.Context, f *file, name string, err error) {
+// noteFailure schedules another attempt for a file. The first of several failures is logged. c.mu must be held.
+func (c *Cache) noteFailure(f *file) {
 	if f.pause == 0 {
 		c.failing++
 	}
 	f.pause = backoff.Next(pauseMin, pauseMax, f.pause)
 	f.again = c.options.Clock.Now().Add(f.pause)
-	c.instruments.failures.Add(ctx, 1)
-	if !c.told {
-		c.told = true
-		c.options.Logger.Error(err, "The offline cache cannot be written; what runs goes on, and it is tried again",
-			"entry", f.entry.String(), "folder", c.options.Dir, "file", name)
-	}
+	c.told = true
 }
 
 // noteRecovery records that a file was written after failures. c.mu must be held.
 func (c *Cache) noteRecovery(f *file) {
 	f.pause, f.again = 0, time.Time{}
-	if c.failing--; c.failing == 0 && c.told {
+	if c.failing--; c.failing == 0 {
 		c.told = false
-		c.options.Logger.Info("The offline cache is written again", "folder", c.options.Dir)
 	}
 }

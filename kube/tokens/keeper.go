@@ -197,32 +197,42 @@ func (k *keeper[K, V]) replace(caller context.Context, key K, e *kept[V], q ques
 	if err == nil && !next.expires.IsZero() && elapsed.Reached(next.expires, now) {
 		err = errIssuedExpired
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if err == nil {
-		if next.isDue(now) {
-			next.due = now.Add(rest)
-		}
-		e.answer, e.good, e.early, e.err, e.pause, e.again = next, true, false, nil, 0, time.Time{}
-		k.away = time.Time{}
-		if k.entries[key] == e { // otherwise it was dropped meanwhile, also from the shelf
-			k.shelf.put(key, next)
-		}
+	if err != nil {
+		pause := k.refused(key, e, q, err, now)
+		k.logger.Info("The API server issued nothing", append([]any{"hasOld", usable, "retryAfter", pause, "error", err.Error()}, q.log...)...)
 		return nil
 	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if next.isDue(now) {
+		next.due = now.Add(rest)
+	}
+	e.answer, e.good, e.early, e.err, e.pause, e.again = next, true, false, nil, 0, time.Time{}
+	k.away = time.Time{}
+	if k.entries[key] == e { // otherwise it was dropped meanwhile, also from the shelf
+		k.shelf.put(key, next)
+	}
+	return nil
+}
+
+// refused records why there is no new answer, and returns the pause before the next request. It logs nothing: a logger may
+// block, and other pods need the lock.
+func (k *keeper[K, V]) refused(key K, e *kept[V], q question[V], err error, now time.Time) (pause time.Duration) {
+	void := q.void != nil && q.void(err)
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	e.err, e.pause = err, pauseAfter(err, e.pause)
 	e.again = now.Add(spread.Out(e.pause, fmt.Sprint(key), now))
 	if k.shelf.cache != nil && !answered(err) {
 		k.away = now.Add(absence)
 	}
-	k.logger.Info("The API server issued nothing", append([]any{"hasOld", usable, "retryAfter", e.pause, "error", err.Error()}, q.log...)...)
-	if q.void != nil && q.void(err) {
+	if void {
 		e.answer, e.good = answer[V]{}, false
 		if k.entries[key] == e { // otherwise what is on the shelf is the next life's
 			k.shelf.remove(key)
 		}
 	}
-	return nil
+	return e.pause
 }
 
 // last returns the last answer, valid or not.

@@ -418,8 +418,12 @@ func TestTokensAreNotTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logs strings.Builder
 		i := newIssuer()
-		s := newSource(t, i, func(o *tokens.Options) {
-			o.Logger = funcr.New(func(prefix, args string) { logs.WriteString(prefix + args) }, funcr.Options{Verbosity: 10})
+		var s *tokens.Source
+		s = newSource(t, i, func(o *tokens.Options) {
+			o.Logger = funcr.New(func(prefix, args string) {
+				s.Len() // would deadlock under the lock
+				logs.WriteString(prefix + args)
+			}, funcr.Options{Verbosity: 10})
 		})
 		pod, p := podOf("u1", "robot"), projection("", 3600)
 		if _, err := s.Token(t.Context(), pod, p); err != nil {

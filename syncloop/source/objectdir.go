@@ -233,12 +233,12 @@ func (d *ObjectDir) Unreadable() []problem.Problem {
 	return out
 }
 
-// publish makes the outcome of a look visible.
-func (d *ObjectDir) publish(found []Problem) {
+// publish makes the outcome of a look visible, and returns the problems that are new.
+func (d *ObjectDir) publish(found []Problem) (fresh []Problem) {
 	now := d.options.Clock.Now()
 	d.mu.Lock()
+	defer d.mu.Unlock()
 	next := make(map[string]Problem, len(found))
-	var fresh []Problem
 	for _, p := range found {
 		old, known := d.problems[p.Path]
 		if p.Since = now; known && old.Err.Error() == p.Err.Error() {
@@ -249,8 +249,5 @@ func (d *ObjectDir) publish(found []Problem) {
 		next[p.Path] = p
 	}
 	d.problems, d.looked = next, true
-	d.mu.Unlock()
-	for _, p := range fresh {
-		d.options.Logger.Error(p.Err, "A file of config maps and secrets has a problem", "path", p.Path)
-	}
+	return fresh
 }

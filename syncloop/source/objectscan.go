@@ -70,6 +70,15 @@ func (d *ObjectDir) distrust(path string) {
 // again means that a file was being written. An error means that the folder could not be read, and
 // all objects stay (OB5).
 func (d *ObjectDir) look() (different []Object, again bool, err error) {
+	different, fresh, again, err := d.lookAlone()
+	for _, p := range fresh { // once others may look: a logger may block
+		d.options.Logger.Error(p.Err, "A file of config maps and secrets has a problem", "path", p.Path)
+	}
+	return different, again, err
+}
+
+// lookAlone is look without the log: fresh are the problems that were not there at the last look.
+func (d *ObjectDir) lookAlone() (different []Object, fresh []Problem, again bool, err error) {
 	d.looking.Lock()
 	defer d.looking.Unlock()
 	names := []string{}
@@ -94,11 +103,11 @@ func (d *ObjectDir) look() (different []Object, again bool, err error) {
 				found = append(found, p)
 			}
 		}
-		d.publish(found)
-		return nil, false, err
+		return nil, d.publish(found), false, err
 	}
 	d.files, again = d.read(root, names)
-	return d.merge(names), again, nil
+	different, fresh = d.merge(names)
+	return different, fresh, again, nil
 }
 
 // read reads the files that have changed. Those with known objects come first, as in SRC6, and a
@@ -169,7 +178,7 @@ func objectNames(root *os.Root) ([]string, error) {
 
 // merge combines the objects of all files and returns those that changed. Readers see the change
 // as a whole (OB4). If two files define one object, the later file wins (F5).
-func (d *ObjectDir) merge(names []string) (different []Object) {
+func (d *ObjectDir) merge(names []string) (different []Object, fresh []Problem) {
 	next, from := map[Object]any{}, map[Object]string{}
 	for _, name := range names {
 		if f := d.files[name]; f != nil {
@@ -190,7 +199,7 @@ func (d *ObjectDir) merge(names []string) (different []Object) {
 	last := d.objects
 	d.objects = next
 	d.mu.Unlock()
-	d.publish(problems)
+	fresh = d.publish(problems)
 	for o, object := range next {
 		if old, known := last[o]; !known || old != object && !reflect.DeepEqual(old, object) {
 			different = append(different, o)
@@ -201,7 +210,7 @@ func (d *ObjectDir) merge(names []string) (different []Object) {
 			different = append(different, o)
 		}
 	}
-	return different
+	return different, fresh
 }
 
 // mostOverruled is how many objects an error about second definitions names.

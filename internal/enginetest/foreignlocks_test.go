@@ -1,0 +1,281 @@
+package enginetest_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
+	v1 "k8s.io/api/core/v1"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/podwright/podwright"
+	"github.com/podwright/podwright/cleanup/eviction"
+	"github.com/podwright/podwright/internal/timing"
+	"github.com/podwright/podwright/runtime/fake"
+	"github.com/podwright/podwright/runtime/pods"
+	"github.com/podwright/podwright/runtime/pods/containerlog"
+	"github.com/podwright/podwright/status"
+	"github.com/podwright/podwright/syncloop/admission"
+)
+
+// program is a program around an engine that has one lock for all it does: each of its functions needs it, and looks at the engine
+// while it has it.
+type program struct {
+	noop.MeterProvider
+	mu     sync.Mutex
+	engine atomic.Pointer[podwright.Engine]
+	looks  atomic.Int64
+	clock  *clocktesting.FakeClock
+	meter  lockedMeter
+}
+
+// called is any of the program's functions.
+func (h *program) called() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if n := h.looks.Add(1); n%8 == 0 { // a look at all of a node is slow
+		h.look(int(n / 8))
+	}
+}
+
+// look reads the engine in one of all ways that call nothing.
+func (h *program) look(way int) {
+	e := h.engine.Load()
+	if e == nil {
+		return
+	}
+	uid := types.UID(fmt.Sprintf("uid-web-%d", way%5))
+	switch way % 12 {
+	case 0:
+		e.Pods()
+	case 1:
+		e.Explain(uid)
+	case 2:
+		e.Problems()
+	case 3:
+		_ = e.Healthy()
+	case 4:
+		e.NodeConditions()
+	case 5:
+		e.Recovery()
+	case 6:
+		e.Refresh(uid)
+		e.ObjectChanged(podwright.Object{Kind: "ConfigMap", Namespace: "default", Name: "c"})
+	case 7:
+		e.NodeKnown()
+		e.PodNamed("default", "web-0")
+	case 8:
+		for range e.Watch(ended()) {
+			break
+		}
+	case 9:
+		e.LocalStorage(uid)
+	case 10:
+		_, _ = e.LastShutdown()
+	case 11:
+		_ = e.ContainerLog(ended(), uid, "main", containerlog.Options{}, io.Discard)
+	}
+}
+
+func ended() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}
+
+// The logger's sink.
+func (h *program) Init(logr.RuntimeInfo) {}
+
+func (h *program) Enabled(int) bool                                         { h.called(); return true }
+func (h *program) Info(int, string, ...any)                                 { h.called() }
+func (h *program) Error(error, string, ...any)                              { h.called() }
+func (h *program) WithValues(...any) logr.LogSink                           { return h }
+func (h *program) WithName(string) logr.LogSink                             { return h }
+func (h *program) Eventf(apiruntime.Object, string, string, string, ...any) { h.called() }
+func (h *program) Store(context.Context, status.Update) (status.StoreResult, error) {
+	h.called()
+	if h.looks.Load()%5 == 0 {
+		return 0, io.ErrUnexpectedEOF
+	}
+	return status.Stored, nil
+}
+
+func (h *program) Admit(r admission.Request) admission.Verdict {
+	h.called()
+	if r.Pod.Name == slow {
+		<-h.clock.After(2 * time.Second) // longer than its turn lasts, so that the clock ends the turn
+	}
+	return admission.Verdict{}
+}
+
+// slow is the name of a pod about which the program thinks for long.
+const slow = "web-0"
+
+func (h *program) Meter(string, ...metric.MeterOption) metric.Meter { return &h.meter }
+
+// lockedMeter records, and collects, under one lock.
+type lockedMeter struct {
+	noop.Meter
+	mu    sync.Mutex
+	reads map[int]metric.Callback
+	n     int
+}
+
+func (m *lockedMeter) collect() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, read := range m.reads {
+		_ = read(context.Background(), noop.Observer{})
+	}
+}
+
+func (m *lockedMeter) recorded() { m.mu.Lock(); defer m.mu.Unlock() }
+
+func (m *lockedMeter) RegisterCallback(f metric.Callback, _ ...metric.Observable) (metric.Registration, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.reads == nil {
+		m.reads = map[int]metric.Callback{}
+	}
+	m.n++
+	m.reads[m.n] = f
+	return &registration{meter: m, n: m.n}, nil
+}
+
+type registration struct {
+	noop.Registration
+	meter *lockedMeter
+	n     int
+}
+
+func (r *registration) Unregister() error {
+	r.meter.mu.Lock()
+	defer r.meter.mu.Unlock()
+	delete(r.meter.reads, r.n)
+	return nil
+}
+
+func (m *lockedMeter) Int64Counter(string, ...metric.Int64CounterOption) (metric.Int64Counter, error) {
+	return lockedInt{meter: m}, nil
+}
+
+func (m *lockedMeter) Float64Histogram(string, ...metric.Float64HistogramOption) (metric.Float64Histogram, error) {
+	return lockedSeconds{meter: m}, nil
+}
+
+type lockedInt struct {
+	noop.Int64Counter
+	meter *lockedMeter
+}
+
+func (i lockedInt) Add(context.Context, int64, ...metric.AddOption) { i.meter.recorded() }
+
+type lockedSeconds struct {
+	noop.Float64Histogram
+	meter *lockedMeter
+}
+
+func (i lockedSeconds) Record(context.Context, float64, ...metric.RecordOption) { i.meter.recorded() }
+
+// TestProgramWithOneLock: whatever lock a program holds while it asks the engine, and its functions need, the engine goes on,
+// because it holds none of its own while it calls them. Nor does it hold up a fake clock that is stepped meanwhile. What
+// hangs ends this test by its time limit, with the stacks.
+func TestProgramWithOneLock(t *testing.T) {
+	t.Parallel()
+	c := clocktesting.NewFakeClock(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))
+	h := &program{clock: c}
+	script := fake.Script{Crashes: 1 << 30, Crash: fake.Exit{After: time.Second, Code: 3}, ReadyAfter: 100 * time.Millisecond}
+	var runs atomic.Int64
+	rt := fake.New(fake.Options{Clock: c, Script: func(fake.Launch) fake.Script {
+		h.called()
+		runs.Add(1)
+		return script
+	}})
+	flaky := func(context.Context) (eviction.Observation, error) {
+		h.called()
+		if h.looks.Load()%2 == 0 {
+			return eviction.Observation{}, io.ErrUnexpectedEOF
+		}
+		return eviction.Observation{Available: 50, Capacity: 100}, nil
+	}
+	r := newRig(t, rt, t.TempDir(), func(o *podwright.Config) {
+		o.Clock = c
+		o.Pods.CrashLoopBackOff = pods.BackOffPolicy{Initial: time.Second, Max: time.Second}
+		o.Observe.Sinks = append(o.Observe.Sinks, h)
+		o.Observe.Logger, o.Observe.Events, o.Observe.MeterProvider = logr.New(h), h, h
+		o.Admission.Handlers, o.Admission.Soft = []admission.Handler{h}, []admission.Handler{admission.HandlerFunc(func(admission.Request) admission.Verdict { h.called(); return admission.Verdict{} })}
+		o.Node.Addresses = func() []string { h.called(); return []string{fmt.Sprint("nonsense", h.looks.Load())} }
+		o.Node.AllocatableNow = func() v1.ResourceList { h.called(); return nil }
+		o.Eviction = &podwright.Eviction{
+			Critical: func(*v1.Pod) bool { h.called(); return false }, Stats: &calmNode{},
+			Policy: eviction.Policy{
+				Own:        []eviction.OwnSignal{{Name: "battery", Condition: "BatteryLow", Message: "low", Observer: eviction.ObserverFunc(flaky)}},
+				Thresholds: []eviction.Threshold{{Signal: "battery", Value: eviction.Value{Percent: 10}}},
+			},
+		}
+	}).start()
+	h.engine.Store(r.engine)
+	stepped, end := context.WithCancel(context.WithoutCancel(t.Context()))
+	var others sync.WaitGroup
+	every := func(period time.Duration, do func()) {
+		others.Go(func() {
+			tick := time.NewTicker(period)
+			defer tick.Stop()
+			for ; !timing.Ended(stepped.Done()); <-tick.C {
+				do()
+			}
+		})
+	}
+	for i := range uint64(2) {
+		random := rand.New(rand.NewPCG(1, i))
+		every(100*time.Microsecond, func() { c.Step(time.Duration(1 + random.Int64N(int64(300*time.Millisecond)))) })
+	}
+	every(time.Millisecond, h.meter.collect)
+	n := 0
+	every(time.Millisecond, func() { // looks that need no other lock
+		h.look(n)
+		n++
+		for range 20 {
+			r.engine.Explain("uid-" + slow)
+		}
+	})
+	every(time.Millisecond, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.look(int(h.looks.Add(1)))
+	})
+	t.Cleanup(func() { r.stop(); end(); others.Wait() })
+
+	var all []*v1.Pod
+	for i := range 8 {
+		pod := newPod(fmt.Sprintf("web-%d", i))
+		pod.Spec.Containers[0].ReadinessProbe = &v1.Probe{ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"ready"}}}, PeriodSeconds: 1}
+		all = append(all, pod)
+	}
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for life := range 5 {
+		r.set(all...)
+		for runs.Load() < int64(40*(life+1)) {
+			<-tick.C
+		}
+		r.set()
+		for running := 1; running > 0; {
+			<-tick.C
+			containers, err := rt.ListContainers(t.Context(), nil)
+			if running = len(containers); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
