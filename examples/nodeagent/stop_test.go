@@ -126,6 +126,7 @@ func TestRestartCommand(t *testing.T) {
 	}
 	for i := range int32(2) {
 		code, out, problems := a.tells("restart", "web", "-c", "main", "--message", "the certificate is new")
+		problems = regexp.MustCompile(`(?m)^waiting for .*\n`).ReplaceAllString(problems, "") // on a busy machine
 		if code != 0 || out != "restarted in default/web-n1: main (its last run ended with code 143, Error)\n" || problems != "" {
 			t.Fatalf("restart: %d %q %q", code, out, problems)
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -20,9 +19,6 @@ import (
 
 	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/cleanup/eviction"
-	"github.com/podwright/podwright/internal/timing"
-	"github.com/podwright/podwright/runtime/fake"
-	"github.com/podwright/podwright/runtime/pods"
 	"github.com/podwright/podwright/runtime/pods/containerlog"
 	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/syncloop/admission"
@@ -188,19 +184,11 @@ type lockedSeconds struct {
 func (i lockedSeconds) Record(context.Context, float64, ...metric.RecordOption) { i.meter.recorded() }
 
 // TestProgramWithOneLock: whatever lock a program holds while it asks the engine, and its functions need, the engine goes on,
-// because it holds none of its own while it calls them. Nor does it hold up a fake clock that is stepped meanwhile. What
-// hangs ends this test by its time limit, with the stacks.
+// because it holds none of its own while it calls them. Nor does it hold up a fake clock that is stepped meanwhile.
 func TestProgramWithOneLock(t *testing.T) {
 	t.Parallel()
 	c := clocktesting.NewFakeClock(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))
 	h := &program{clock: c}
-	script := fake.Script{Crashes: 1 << 30, Crash: fake.Exit{After: time.Second, Code: 3}, ReadyAfter: 100 * time.Millisecond}
-	var runs atomic.Int64
-	rt := fake.New(fake.Options{Clock: c, Script: func(fake.Launch) fake.Script {
-		h.called()
-		runs.Add(1)
-		return script
-	}})
 	flaky := func(context.Context) (eviction.Observation, error) {
 		h.called()
 		if h.looks.Load()%2 == 0 {
@@ -208,9 +196,7 @@ func TestProgramWithOneLock(t *testing.T) {
 		}
 		return eviction.Observation{Available: 50, Capacity: 100}, nil
 	}
-	r := newRig(t, rt, t.TempDir(), func(o *podwright.Config) {
-		o.Clock = c
-		o.Pods.CrashLoopBackOff = pods.BackOffPolicy{Initial: time.Second, Max: time.Second}
+	n := newSteppedNode(t, c, h.called, func(o *podwright.Config) {
 		o.Observe.Sinks = append(o.Observe.Sinks, h)
 		o.Observe.Logger, o.Observe.Events, o.Observe.MeterProvider = logr.New(h), h, h
 		o.Admission.Handlers, o.Admission.Soft = []admission.Handler{h}, []admission.Handler{admission.HandlerFunc(func(admission.Request) admission.Verdict { h.called(); return admission.Verdict{} })}
@@ -223,59 +209,25 @@ func TestProgramWithOneLock(t *testing.T) {
 				Thresholds: []eviction.Threshold{{Signal: "battery", Value: eviction.Value{Percent: 10}}},
 			},
 		}
-	}).start()
-	h.engine.Store(r.engine)
-	stepped, end := context.WithCancel(context.WithoutCancel(t.Context()))
-	var others sync.WaitGroup
-	every := func(period time.Duration, do func()) {
-		others.Go(func() {
-			tick := time.NewTicker(period)
-			defer tick.Stop()
-			for ; !timing.Ended(stepped.Done()); <-tick.C {
-				do()
-			}
-		})
-	}
-	for i := range uint64(2) {
-		random := rand.New(rand.NewPCG(1, i))
-		every(100*time.Microsecond, func() { c.Step(time.Duration(1 + random.Int64N(int64(300*time.Millisecond)))) })
-	}
-	every(time.Millisecond, h.meter.collect)
-	n := 0
-	every(time.Millisecond, func() { // looks that need no other lock
-		h.look(n)
-		n++
+	})
+	h.engine.Store(n.engine)
+	n.every(time.Millisecond, h.meter.collect)
+	way := 0
+	n.every(time.Millisecond, func() { // looks that need no other lock
+		h.look(way)
+		way++
 		for range 20 {
-			r.engine.Explain("uid-" + slow)
+			n.engine.Explain("uid-" + slow)
 		}
 	})
-	every(time.Millisecond, func() {
+	n.every(time.Millisecond, func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		h.look(int(h.looks.Add(1)))
 	})
-	t.Cleanup(func() { r.stop(); end(); others.Wait() })
-
-	var all []*v1.Pod
+	var names []string
 	for i := range 8 {
-		pod := newPod(fmt.Sprintf("web-%d", i))
-		pod.Spec.Containers[0].ReadinessProbe = &v1.Probe{ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"ready"}}}, PeriodSeconds: 1}
-		all = append(all, pod)
+		names = append(names, fmt.Sprint("web-", i))
 	}
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for life := range 5 {
-		r.set(all...)
-		for runs.Load() < int64(40*(life+1)) {
-			<-tick.C
-		}
-		r.set()
-		for running := 1; running > 0; {
-			<-tick.C
-			containers, err := rt.ListContainers(t.Context(), nil)
-			if running = len(containers); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
+	n.live(3, 24, names...)
 }

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/podwright/podwright/internal/patience"
 	"github.com/podwright/podwright/runtime/pods/internal/poddir"
 )
 
@@ -24,7 +25,7 @@ func withoutWaiting(t *testing.T, pipe string, do func()) {
 	select {
 	case <-ended:
 		return
-	case <-time.After(5 * time.Second):
+	case <-time.After(patience.Of(5 * time.Second)):
 		t.Error("it waits for a pipe")
 	}
 	for {
