@@ -244,7 +244,6 @@ func (s *sender) sleep(ctx context.Context, wait time.Duration) {
 // job is a copy of what one round needs, taken under the lock.
 type job struct {
 	entry    *entry
-	flight   *flight
 	pod      *v1.Pod
 	status   *v1.PodStatus
 	version  uint64
@@ -265,7 +264,7 @@ type job struct {
 func (s *sender) job(d *delivery) job {
 	e := d.entry
 	return job{
-		entry: e, flight: d.flight, pod: e.pod, status: e.status, version: e.version, finished: e.finished,
+		entry: e, pod: e.pod, status: e.status, version: e.version, finished: e.finished,
 		acked: d.acked, stored: d.stored, told: d.told, target: d.target, since: d.since, failures: d.failures,
 		ended: e.ended, changed: e.changed, restored: e.restored, endedBefore: e.endedBefore,
 	}
@@ -309,7 +308,7 @@ func (s *sender) round(ctx context.Context, d *delivery, j job) {
 	}
 
 	m.mu.Lock()
-	s.flights.end(j.flight)
+	s.flights.end(d.flight)
 	gaveUp := s.finish(d, j, o)
 	s.notify()
 	m.progressed()

@@ -16,9 +16,9 @@ import (
 	"github.com/go-logr/logr/funcr"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/internal/goroutinetest"
+	"github.com/podwright/podwright/internal/wallclocktest"
 )
 
 // recorder is a sink that keeps what it got; answer, if set, decides.
@@ -101,18 +101,6 @@ func bubble(t *testing.T, name string, f func(t *testing.T)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
 }
-
-// wallClock tells the time of the wall, which can be set; its timers wait for as long as they are told.
-type wallClock struct {
-	clock.RealClock
-	set atomic.Int64
-}
-
-func (c *wallClock) Now() time.Time {
-	return time.Now().Round(0).Add(time.Duration(c.set.Load()))
-}
-
-func (c *wallClock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
 
 // advance lets virtual time pass, and everything due in it happen.
 func advance(t *testing.T, d time.Duration) {
@@ -321,11 +309,11 @@ func TestSending(t *testing.T) {
 			}
 			return Stored, nil
 		}}
-		c := &wallClock{}
+		c := &wallclocktest.Clock{}
 		m := started(t, Options{Sinks: []StatusSink{sink}, MaxInFlight: 1, Clock: c})
 		set(t, m, newPod(uid("bad")), message("up"))
 		advance(t, 100*time.Millisecond)
-		c.set.Store(-int64(time.Hour))
+		c.Set(-time.Hour)
 		set(t, m, newPod(uid("good")), message("up"))
 		advance(t, time.Second)
 		if len(sink.got("good")) != 1 {

@@ -61,3 +61,46 @@ func TestPanicKeepsNoTurn(t *testing.T) {
 		})
 	}
 }
+
+// lockedSource needs a lock of its own for its name.
+type lockedSource struct {
+	*scripted
+	name func() string
+}
+
+func (s lockedSource) Name() string { return s.name() }
+
+// TestNamesAreAskedForWithoutALock: a source may hold the lock that guards its name while it delivers.
+func TestNamesAreAskedForWithoutALock(t *testing.T) {
+	var l *Loop
+	named := func(name string) Source {
+		return lockedSource{newScripted(name), func() string {
+			for what, mu := range map[string]interface {
+				TryLock() bool
+				Unlock()
+			}{"mux": &l.mux.mu, "sources": &l.sources.mu} {
+				if !mu.TryLock() { // nothing else runs
+					t.Fatalf("the name is asked for with the lock of %s held", what)
+				}
+				mu.Unlock()
+			}
+			return name
+		}}
+	}
+	l, err := New(func(Work) {}, Options{Sources: []Source{newScripted("file")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []string{"first", "second"} {
+		if err := l.AddSource(t.Context(), named(s)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.AddSource(t.Context(), named("first")); err == nil {
+		t.Error("two sources have one name")
+	}
+	l.Problems()
+	if len(l.Sources()) != 3 || l.Undecided() != nil || l.Ready() {
+		t.Errorf("%+v", l.Sources())
+	}
+}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/cleanup/eviction"
+	"github.com/podwright/podwright/internal/instrument/instrumenttest"
 	"github.com/podwright/podwright/runtime/pods/containerlog"
 	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/syncloop/admission"
@@ -121,67 +122,29 @@ func (h *program) Meter(string, ...metric.MeterOption) metric.Meter { return &h.
 
 // lockedMeter records, and collects, under one lock.
 type lockedMeter struct {
-	noop.Meter
-	mu    sync.Mutex
-	reads map[int]metric.Callback
-	n     int
+	instrumenttest.Meter
+	mu sync.Mutex
 }
 
 func (m *lockedMeter) collect() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, read := range m.reads {
-		_ = read(context.Background(), noop.Observer{})
-	}
+	m.Read(context.Background())
 }
 
 func (m *lockedMeter) recorded() { m.mu.Lock(); defer m.mu.Unlock() }
 
-func (m *lockedMeter) RegisterCallback(f metric.Callback, _ ...metric.Observable) (metric.Registration, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.reads == nil {
-		m.reads = map[int]metric.Callback{}
-	}
-	m.n++
-	m.reads[m.n] = f
-	return &registration{meter: m, n: m.n}, nil
-}
-
-type registration struct {
-	noop.Registration
-	meter *lockedMeter
-	n     int
-}
-
-func (r *registration) Unregister() error {
-	r.meter.mu.Lock()
-	defer r.meter.mu.Unlock()
-	delete(r.meter.reads, r.n)
-	return nil
-}
-
 func (m *lockedMeter) Int64Counter(string, ...metric.Int64CounterOption) (metric.Int64Counter, error) {
-	return lockedInt{meter: m}, nil
+	return lockedCounter{meter: m}, nil
 }
 
-func (m *lockedMeter) Float64Histogram(string, ...metric.Float64HistogramOption) (metric.Float64Histogram, error) {
-	return lockedSeconds{meter: m}, nil
-}
-
-type lockedInt struct {
+// lockedCounter is there because the meter of the tests tells only of histograms.
+type lockedCounter struct {
 	noop.Int64Counter
 	meter *lockedMeter
 }
 
-func (i lockedInt) Add(context.Context, int64, ...metric.AddOption) { i.meter.recorded() }
-
-type lockedSeconds struct {
-	noop.Float64Histogram
-	meter *lockedMeter
-}
-
-func (i lockedSeconds) Record(context.Context, float64, ...metric.RecordOption) { i.meter.recorded() }
+func (c lockedCounter) Add(context.Context, int64, ...metric.AddOption) { c.meter.recorded() }
 
 // TestProgramWithOneLock: whatever lock a program holds while it asks the engine, and its functions need, the engine goes on,
 // because it holds none of its own while it calls them. Nor does it hold up a fake clock that is stepped meanwhile.
@@ -189,6 +152,7 @@ func TestProgramWithOneLock(t *testing.T) {
 	t.Parallel()
 	c := clocktesting.NewFakeClock(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))
 	h := &program{clock: c}
+	h.meter.OnRecord = func(string, float64) { h.meter.recorded() }
 	flaky := func(context.Context) (eviction.Observation, error) {
 		h.called()
 		if h.looks.Load()%2 == 0 {

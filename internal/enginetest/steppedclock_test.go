@@ -25,8 +25,7 @@ import (
 // goroutines all the time. What hangs ends the test by its time limit, with the stacks.
 type steppedNode struct {
 	*rig
-	clock *clocktesting.FakeClock
-	runs  *atomic.Int64
+	runs atomic.Int64
 	// going ends after the engine has.
 	going  context.Context
 	others sync.WaitGroup
@@ -34,7 +33,7 @@ type steppedNode struct {
 
 // newSteppedNode starts the engine. called is called for each container that is made.
 func newSteppedNode(t *testing.T, c *clocktesting.FakeClock, called func(), configure func(*podwright.Config)) *steppedNode {
-	n := &steppedNode{clock: c, runs: &atomic.Int64{}}
+	n := &steppedNode{}
 	script := fake.Script{Crashes: 1 << 30, Crash: fake.Exit{After: time.Second, Code: 3}, ReadyAfter: 100 * time.Millisecond}
 	rt := fake.New(fake.Options{Clock: c, Script: func(fake.Launch) fake.Script {
 		called()

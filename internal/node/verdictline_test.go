@@ -11,9 +11,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/internal/foreign"
+	"github.com/podwright/podwright/internal/wallclocktest"
 	"github.com/podwright/podwright/syncloop/admission"
 )
 
@@ -99,18 +99,6 @@ func TestHandlersJudgeOnePodAfterTheOther(t *testing.T) {
 	})
 }
 
-// wallClock tells the time of the wall, which can be set; its timers wait for as long as they are told.
-type wallClock struct {
-	clock.RealClock
-	set atomic.Int64
-}
-
-func (c *wallClock) Now() time.Time {
-	return time.Now().Round(0).Add(time.Duration(c.set.Load()))
-}
-
-func (c *wallClock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
-
 // TestTurnEndsAlthoughTheClockIsSetBack: IN6. A clock without a monotonic reading that is set back lengthens no turn.
 func TestTurnEndsAlthoughTheClockIsSetBack(t *testing.T) {
 	for _, back := range []time.Duration{50 * time.Millisecond, time.Hour} {
@@ -118,7 +106,7 @@ func TestTurnEndsAlthoughTheClockIsSetBack(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				hung := make(chan struct{})
 				defer close(hung)
-				c := &wallClock{}
+				c := &wallclocktest.Clock{}
 				u := Users{Calls: foreign.New(c), Clock: c}
 				handlers := u.Handlers([]admission.Handler{admission.HandlerFunc(func(r admission.Request) admission.Verdict {
 					if r.Pod.Name == "hangs" {
@@ -134,7 +122,7 @@ func TestTurnEndsAlthoughTheClockIsSetBack(t *testing.T) {
 					t.Fatal(err)
 				}
 				<-time.After(100 * time.Millisecond)
-				c.set.Store(-int64(back))
+				c.Set(-back)
 				<-time.After(turnLimit - 100*time.Millisecond)
 				synctest.Wait()
 				if err := ask("prompt"); err != nil {
