@@ -106,8 +106,7 @@ type Config struct {
 
 // Node describes the node that an engine runs on.
 type Node struct {
-	// Name is the node's name in pod names, statuses and downward values: a
-	// DNS subdomain. Empty: the host name.
+	// Name is the node's name in pod names, statuses and downward values: a DNS subdomain. Empty: the host name.
 	Name string
 	// IPs are the node's addresses, primary first. They become host IPs, and
 	// pod IPs of pods on the host network. Empty: unknown.
@@ -162,8 +161,7 @@ type Storage struct {
 	// LogRotation bounds the logs of running containers. Zero: a log of 10 MiB is
 	// rotated, and 5 files per container are kept.
 	LogRotation pods.LogRotation
-	// DeadContainers says how many dead containers are kept. Zero: one per pod and
-	// container name.
+	// DeadContainers says how many dead containers are kept. Zero: one per pod and container name.
 	DeadContainers DeadContainers
 	// StandInAfter is how long a source may stay silent after a start before the engine runs
 	// the pods that the source last wanted (spec/syncloop.md SN5). 0: 10 s.
@@ -204,19 +202,16 @@ type Admission struct {
 	// FitResources refuses a pod whose requests, together with those of the other pods,
 	// do not fit into [Node.Allocatable].
 	FitResources bool
-	// AllowedSysctls are kernel parameters pods may set besides the safe ones; a
-	// name, or a prefix that ends in *.
+	// AllowedSysctls are kernel parameters pods may set besides the safe ones; a name, or a prefix that ends in *.
 	AllowedSysctls []string
 	// Sources says what the pods of a source may do, by its name in [Config.Sources]; "" is for
 	// all sources without a policy of their own (PS4). A source that is added later brings its
 	// own policy, see [Engine.AddSource]. Nil: every source may do everything.
 	Sources map[string]admission.SourcePolicy
-	// Handlers are asked after the checks above, in this order. Package
-	// syncloop/admission has more handlers.
+	// Handlers are asked after the checks above, in this order. Package syncloop/admission has more handlers.
 	Handlers []admission.Handler
-	// Soft handlers are asked before every setup of a pod (AD6). While one refuses,
-	// the pod's containers are stopped and wait with the reason Blocked; it is asked
-	// again every 10 s.
+	// Soft handlers are asked before every setup of a pod (AD6). While one refuses, the pod's containers are stopped
+	// and wait with the reason Blocked; it is asked again every 10 s.
 	Soft []admission.Handler
 }
 

@@ -27,8 +27,12 @@ func (e *Engine) AddSource(ctx context.Context, s syncloop.Source, policy ...adm
 	if s == nil {
 		return errors.New("podwright: source is nil")
 	}
-	e.adding.Lock()
-	defer e.adding.Unlock()
+	select {
+	case e.adding <- struct{}{}:
+		defer func() { <-e.adding }()
+	case <-ctx.Done():
+		return fmt.Errorf("podwright: another source is being added: %w", ctx.Err())
+	}
 	known := slices.ContainsFunc(e.loop.Sources(), func(other syncloop.SourceStatus) bool { return other.Name == s.Name() })
 	if !known && len(policy) > 0 { // a known name is refused, and its source keeps its policy
 		if len(policy) > 1 {

@@ -105,8 +105,8 @@ type parts struct {
 	ready  chan struct{}
 	drains chan *drain
 
-	// adding is held while a source is added, so that no source gets the policy of another.
-	adding sync.Mutex
+	// adding is full while a source is added, so that no source gets the policy of another.
+	adding chan struct{}
 
 	mu      sync.Mutex
 	started bool
@@ -118,7 +118,7 @@ type parts struct {
 func New(config Config) (*Engine, error) {
 	problems := config.complete()
 	p := &parts{
-		config: config, ready: make(chan struct{}), drains: make(chan *drain), stopped: make(chan struct{}),
+		config: config, ready: make(chan struct{}), drains: make(chan *drain), stopped: make(chan struct{}), adding: make(chan struct{}, 1),
 	}
 	if config.buildable() {
 		problems = errors.Join(problems, p.build())

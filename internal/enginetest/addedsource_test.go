@@ -2,6 +2,7 @@ package enginetest_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -73,5 +74,38 @@ func TestAddedSourceBringsItsPolicy(t *testing.T) {
 		if err := r.engine.AddSource(context.Background(), source.NewChannel(source.ChannelOptions{Name: "last"})); err == nil {
 			t.Error("a source was added to an engine that has ended")
 		}
+	})
+}
+
+// silentlyNamed is a source that does not say what it is called before it is released.
+type silentlyNamed struct {
+	*source.Channel
+	release chan struct{}
+}
+
+func (s silentlyNamed) Name() string {
+	<-s.release
+	return s.Channel.Name()
+}
+
+// TestSourceThatIsBeingAddedHoldsNoOtherUp: R4. Sources are added one after the other; ctx bounds the wait for that, too.
+func TestSourceThatIsBeingAddedHoldsNoOtherUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, fake.New(fake.Options{}), t.TempDir()).start()
+		silent := silentlyNamed{source.NewChannel(source.ChannelOptions{Name: "silent"}), make(chan struct{})}
+		added := make(chan error, 1)
+		go func() { added <- r.engine.AddSource(t.Context(), silent) }()
+		synctest.Wait()
+		other, soon := source.NewChannel(source.ChannelOptions{Name: "other"}), time.Now().Add(time.Second)
+		ctx, cancel := context.WithDeadline(t.Context(), soon)
+		defer cancel()
+		if err := r.engine.AddSource(ctx, other); !errors.Is(err, context.DeadlineExceeded) || !time.Now().Equal(soon) {
+			t.Errorf("beside a source without an answer: %v", err)
+		}
+		close(silent.release)
+		if err := errors.Join(<-added, r.engine.AddSource(t.Context(), other)); err != nil {
+			t.Errorf("after its answer: %v", err)
+		}
+		r.stop()
 	})
 }

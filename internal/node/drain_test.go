@@ -185,14 +185,16 @@ func TestDrainRemovesWhatIsLeft(t *testing.T) {
 func TestDrainNamesThePodsThatAreLeft(t *testing.T) {
 	broken := errors.New("broken")
 	for call, what := range map[string]string{"read": "broken", "kill": "stop: broken", "remove": "remove from the runtime: broken", "folder": "remove its folder: broken"} {
-		d := &drained{listed: []*runtime.Pod{runningPod("a"), runningPod("b")}, fails: map[string]error{call + " a": broken}, stopErr: errors.New("in time")}
-		err := d.run(t.Context())
-		if !errors.Is(err, broken) || !strings.Contains(err.Error(), "(a): "+what) || !strings.Contains(err.Error(), "not every pod could be stopped: in time") {
-			t.Errorf("%s: %v", call, err)
-		}
-		if got := d.take(); slices.Contains(got, "forget a") || !slices.Contains(got, "forget b") {
-			t.Errorf("%s: calls %v", call, got)
-		}
+		synctest.Test(t, func(t *testing.T) {
+			d := &drained{listed: []*runtime.Pod{runningPod("a"), runningPod("b")}, fails: map[string]error{call + " a": broken}, stopErr: errors.New("in time")}
+			err := d.run(t.Context())
+			if !errors.Is(err, broken) || !strings.Contains(err.Error(), "(a): "+what) || !strings.Contains(err.Error(), "not every pod could be stopped: in time") {
+				t.Errorf("%s: %v", call, err)
+			}
+			if got := d.take(); slices.Contains(got, "forget a") || !slices.Contains(got, "forget b") {
+				t.Errorf("%s: calls %v", call, got)
+			}
+		})
 	}
 }
 
