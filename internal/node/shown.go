@@ -2,6 +2,7 @@ package node
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -21,14 +22,13 @@ type Shown struct {
 
 // All returns every pod, by namespace and name.
 func (s *Shown) All() []v1.Pod {
-	known := s.Residents.All()
+	known := slices.SortedFunc(maps.Values(s.Residents.All()), func(a, b *v1.Pod) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+	})
 	out := make([]v1.Pod, 0, len(known))
 	for _, p := range known {
 		out = append(out, *s.copy(p))
 	}
-	slices.SortFunc(out, func(a, b v1.Pod) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
-	})
 	return out
 }
 
@@ -64,10 +64,13 @@ func (s *Shown) Named(namespace, name string) (*v1.Pod, bool) {
 }
 
 func (s *Shown) copy(p *v1.Pod) *v1.Pod {
-	pod := p.DeepCopy()
-	if status, ok := s.Residents.Statuses.Get(p.UID); ok {
-		pod.Status = *status.DeepCopy()
-		ShowPulls(pod, s.Pulling(p.UID))
+	status, ok := s.Residents.Statuses.Get(p.UID)
+	if !ok {
+		return p.DeepCopy()
 	}
+	shown := *p
+	shown.Status = status
+	pod := shown.DeepCopy()
+	ShowPulls(pod, s.Pulling(p.UID))
 	return pod
 }
