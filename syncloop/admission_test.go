@@ -180,7 +180,7 @@ func TestObservedAndEvicted(t *testing.T) {
 		source.set(newPod("a", "a", phase(v1.PodRunning)))
 		l.want(t, "RECONCILE", "observed a")
 		source.set(newPod("a", "a", phase(v1.PodFailed), func(p *v1.Pod) { p.Status.Reason = "Evicted" }))
-		l.want(t, "RECONCILE of an evicted pod", "observed a", "evicted a")
+		l.want(t, "RECONCILE of an evicted pod, which stops", "observed a", "evicted a", "sync a")
 	})
 }
 

@@ -84,8 +84,9 @@ func (l *Loop) handlePod(ctx context.Context, o op, pod *v1.Pod) {
 		if l.options.Evicted != nil && IsEvicted(&pod.Status) {
 			l.options.Evicted(pod)
 		}
-		// Only pods with readiness gates depend on their status in the API.
-		if len(pod.Spec.ReadinessGates) > 0 {
+		// Only pods with readiness gates depend on their status in the API, and one that others have ended, which is to stop.
+		ended := known && !podinfo.Terminal(before.Status.Phase) && podinfo.Terminal(pod.Status.Phase)
+		if ended || len(pod.Spec.ReadinessGates) > 0 {
 			l.change(ctx, WorkSync, pod, l.store.MirrorOf(pod))
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/podwright/podwright/kube/internal/answers"
 	"github.com/podwright/podwright/syncloop/nodehooks"
@@ -79,8 +80,9 @@ func (r *Registrar) publishOnce(ctx context.Context, s nodehooks.Status) error {
 	if err != nil {
 		return err
 	}
-	err = r.within(ctx, func(ctx context.Context) error {
-		_, err := r.options.Client.CoreV1().Nodes().Patch(ctx, r.options.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	var written *v1.Node
+	err = r.within(ctx, func(ctx context.Context) (err error) {
+		written, err = r.options.Client.CoreV1().Nodes().Patch(ctx, r.options.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 		return err
 	})
 	if err != nil {
@@ -89,15 +91,19 @@ func (r *Registrar) publishOnce(ctx context.Context, s nodehooks.Status) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.uid == uid {
-		r.published = &now
+		r.published, r.written = &now, written.ResourceVersion
 	}
 	return nil
 }
 
 // base is the Node that the patch starts from: the watched one on the first attempt, which saves a
-// request; on later attempts one that is read now.
+// request; on later attempts, and if the watch may be behind what was written, one that is read now: the
+// patch would leave out what the watch still shows as it is to be.
 func (r *Registrar) base(ctx context.Context, uid types.UID, attempt int) (*v1.Node, error) {
-	if watched := r.Object(); attempt == 0 && watched != nil && watched.UID == uid {
+	r.mu.Lock()
+	written, unknown := r.written, r.unpublished != nil
+	r.mu.Unlock()
+	if watched := r.Object(); attempt == 0 && !unknown && watched != nil && watched.UID == uid && !behind(watched, written) {
 		return watched, nil
 	}
 	node, err := r.get(ctx)
@@ -105,6 +111,15 @@ func (r *Registrar) base(ctx context.Context, uid types.UID, attempt int) (*v1.N
 		return nil, apierrors.NewNotFound(v1.Resource("nodes"), r.options.Name)
 	}
 	return node, err
+}
+
+// behind reports whether the watch does not show the written version yet.
+func behind(watched *v1.Node, written string) bool {
+	if written == "" || watched.ResourceVersion == written {
+		return false
+	}
+	order, err := resourceversion.CompareResourceVersion(watched.ResourceVersion, written)
+	return err != nil || order < 0
 }
 
 // orGone turns an error that may mean a deleted Node into ErrNodeGone if the Node is gone (KN7).

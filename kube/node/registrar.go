@@ -56,6 +56,8 @@ type Registrar struct {
 	runtime   runtimeFacts
 	published *facts
 	lease     *coordinationv1.Lease
+	// written is the version of the Node with the last status: the watch may be behind it.
+	written string
 	// unpublished is why the last attempt to publish the status failed, nil if it did not.
 	unpublished error
 }
@@ -168,7 +170,7 @@ func (r *Registrar) noteGone(uid types.UID) {
 	r.mu.Lock()
 	again := r.uid != uid
 	if !again {
-		r.uid, r.published, r.lease = "", nil, nil
+		r.uid, r.published, r.lease, r.written = "", nil, nil, ""
 		if r.options.WhenGone == Leave && !r.left {
 			r.left = true
 			close(r.gone)

@@ -20,6 +20,10 @@ import (
 // look stays: the node may not know it yet.
 const forgetPeriod = time.Minute
 
+// silentFor is how long a reader waits for a newer answer than the last one: less than an engine waits for an object, so that
+// a server that does not answer leaves the last answer (KO6).
+const silentFor = 5 * time.Second
+
 // errRunning is the error of a second Run.
 var errRunning = errors.New("objects: already running")
 
@@ -246,26 +250,52 @@ func (s *Store) ask(ctx context.Context, o Object) (any, error) {
 		s.mu.Unlock()
 		return s.getFresh(ctx, e)
 	}
-	answered := e.answered
+	answered, known := e.answered, e.known
 	s.mu.Unlock()
+	limited, cancel := s.patiently(ctx, known)
+	defer cancel()
 	select {
 	case <-answered:
-	case <-ctx.Done():
-		return nil, fmt.Errorf("the API server has not answered: %w", ctx.Err())
+	case <-limited.Done():
+		return s.unanswered(limited, e)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return e.answer()
 }
 
+// patiently returns a context for a question about an object, which ends soon if there is an answer already.
+func (s *Store) patiently(ctx context.Context, known bool) (context.Context, context.CancelFunc) {
+	if !known {
+		return ctx, func() {}
+	}
+	return timing.WithTimeout(ctx, s.options.Clock, silentFor)
+}
+
+// unanswered is the answer to a reader that waits no longer: the last one, or an error that is over once there is one.
+func (s *Store) unanswered(ctx context.Context, e *entry) (any, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e.known {
+		return e.answer()
+	}
+	e.told = true
+	return nil, fmt.Errorf("the API server has not answered: %w", ctx.Err())
+}
+
 // getFresh returns an object whose last read is not older than the TTL. If it cannot be read again,
 // the last answer stays valid.
 func (s *Store) getFresh(ctx context.Context, e *entry) (any, error) {
+	s.mu.Lock()
+	known := e.known
+	s.mu.Unlock()
+	ctx, cancel := s.patiently(ctx, known)
+	defer cancel()
 	select {
 	case e.reading <- struct{}{}:
 		defer func() { <-e.reading }()
 	case <-ctx.Done():
-		return nil, fmt.Errorf("the API server has not answered: %w", ctx.Err())
+		return s.unanswered(ctx, e)
 	}
 	s.mu.Lock()
 	now := s.options.Clock.Now()

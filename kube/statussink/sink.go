@@ -64,7 +64,11 @@ func (s *Sink) Store(ctx context.Context, u status.Update) (status.StoreResult, 
 		}
 		base = &pod.Status
 	}
-	patch, err := patchOf(u.UID, s.precondition(u), base, u.Status)
+	version, same := s.precondition(u)
+	if !same {
+		return status.Conflict, nil
+	}
+	patch, err := patchOf(u.UID, version, base, u.Status)
 	if err != nil {
 		return 0, err
 	}
@@ -124,15 +128,20 @@ func lifeOf(pod *v1.Pod, uid types.UID) (result status.StoreResult, ended bool) 
 }
 
 // precondition is the version of the pod on which a terminal phase must be written, so that it
-// replaces no other one; empty if the phase is not terminal, or the base was not kept.
-func (s *Sink) precondition(u status.Update) string {
-	if u.Base == nil || podinfo.Terminal(u.Base.Phase) || !podinfo.Terminal(u.Status.Phase) {
-		return ""
+// replaces no other one; empty if the phase is not terminal, or nothing is kept. It returns false if the watch
+// has moved on from the base, and shows another end.
+func (s *Sink) precondition(u status.Update) (version string, same bool) {
+	if u.Base == nil || s.copies.lookup == nil || podinfo.Terminal(u.Base.Phase) || !podinfo.Terminal(u.Status.Phase) {
+		return "", true
 	}
 	if pod := s.copies.of(u.UID, u.Base); pod != nil {
-		return pod.ResourceVersion
+		return pod.ResourceVersion, true
 	}
-	return ""
+	pod := s.copies.lookup(u.UID)
+	if pod == nil {
+		return "", true
+	}
+	return pod.ResourceVersion, !podinfo.Terminal(pod.Status.Phase)
 }
 
 // DeletePod implements [status.PodDeleter]: with grace 0, and only the life with this UID (KT4). A
