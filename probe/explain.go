@@ -96,7 +96,8 @@ func (m *Manager) Status(kind Kind, pod *v1.Pod, container string, id runtime.Co
 	if bound {
 		return Unknown // it belongs to another run of the container
 	}
-	if b := m.before(pod, container, kind, p, timingOf(p).Period, id); b != nil {
+	period := func() time.Duration { return m.timing(pod, container, kind, p).Period } // as its worker will have it
+	if b := m.before(pod, container, kind, p, period, id); b != nil {
 		return b.Result
 	}
 	return Unknown

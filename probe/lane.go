@@ -87,7 +87,7 @@ func (m *Manager) next(ctx context.Context, i int) (*run, effects) {
 		w := l.queue.take()
 		now := m.now()
 		switch {
-		case w.lost != nil: // 9.5: no second call while one hangs
+		case w.lost != nil && w.lost.id == w.state.ID: // 9.5: no second call for a container while one hangs
 			w.view = View{}
 			w.advance(now)
 			effects = append(effects, m.judge(w, m.timedOut(w), nil, now)...)

@@ -28,14 +28,14 @@ func (m *Manager) look(w *worker, view View, known bool, now time.Time, seen *de
 	*seen = c
 	l.Container = seen
 	if c.Running && w.state.ID.IsZero() {
-		l.Before = m.before(view.Pod, w.name, w.kind, w.probe, w.timing.Period, c.ID)
+		l.Before = m.before(view.Pod, w.name, w.kind, w.probe, func() time.Duration { return w.timing.Period }, c.ID)
 	}
 	return l
 }
 
 // before returns what is known from before a restart about a running container: the record, or the
 // API's status (8.3-8.6). Nil: nothing.
-func (m *Manager) before(pod *v1.Pod, container string, k Kind, p *v1.Probe, period time.Duration, id runtime.ContainerID) *decide.Before {
+func (m *Manager) before(pod *v1.Pod, container string, k Kind, p *v1.Probe, period func() time.Duration, id runtime.ContainerID) *decide.Before {
 	record := m.options.Memory.Recall(pod.UID, container, id)
 	if record == nil {
 		record = decide.FromStatus(&pod.Status, container, id)
@@ -44,7 +44,7 @@ func (m *Manager) before(pod *v1.Pod, container string, k Kind, p *v1.Probe, per
 		return nil
 	}
 	before := decide.Restore(decide.Rules{
-		Kind: k, Period: period, Failure: thresholdsOf(k, p).Failure,
+		Kind: k, Period: period(), Failure: thresholdsOf(k, p).Failure,
 		MaxAge: m.options.RecordMaxAge, Lost: decide.DeclaredLost(&pod.Status),
 	}, record, m.options.Clock.Now())
 	return &before
@@ -77,6 +77,8 @@ func readStatus(view View, c *v1.ContainerStatus) (out decide.Container, ok bool
 		}
 	case c.State.Terminated != nil:
 		out.Stays = stays(view, c.Name, c.State.Terminated.ExitCode)
+	default:
+		out.Waits = true
 	}
 	return out, true
 }

@@ -95,7 +95,6 @@ func (m *Manager) AddPod(pod *v1.Pod) {
 	entry := m.pods[pod.UID]
 	if entry == nil {
 		entry = &podEntry{uid: pod.UID, namespace: pod.Namespace, name: pod.Name}
-		m.pods[pod.UID] = entry
 	}
 	for i, w := range fresh {
 		if entry.find(w.name, w.kind) != nil {
@@ -103,10 +102,8 @@ func (m *Manager) AddPod(pod *v1.Pod) {
 		}
 		w.pod = entry
 		entry.workers = append(entry.workers, w)
+		m.pods[pod.UID] = entry // each time: if the worker before has ended at once, the pod had none
 		m.enter(w, looks[i], now)
-	}
-	if len(entry.workers) == 0 {
-		delete(m.pods, pod.UID)
 	}
 	m.poke()
 }

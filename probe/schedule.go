@@ -179,7 +179,8 @@ func (m *Manager) Observed(pod *v1.Pod, status *v1.PodStatus) {
 		switch {
 		case !ok:
 			continue
-		case c.ID != w.state.ID || w.stage == waiting && w.why != "" && !w.state.Hold, !c.Running:
+		case c.ID != w.state.ID, !c.Running, w.stage == waiting && w.why != "" && !w.state.Hold,
+			w.stage == looking: // perhaps at the status before
 			poke = m.ask(w, afresh) || poke
 		case w.kind == Readiness && c.Started:
 			if r, _ := m.results[Readiness].get(c.ID); r != Success {

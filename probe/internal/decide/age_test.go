@@ -47,8 +47,7 @@ func TestInitialDelayEndsAlthoughTheClockWasSetBack(t *testing.T) {
 	}
 	look.Container = &decide.Container{ID: id("2")}
 	out = decide.Tick(out.State, look)
-	look.At += time.Hour // created, and started only now
-	out = decide.Tick(out.State, look)
+	look.At += time.Hour // created, and started only now: no look came in between
 	look.Container = live("2", true, -24*time.Hour)
 	if out = decide.Tick(out.State, look); out.Step != decide.Wait || out.After != 5*time.Second {
 		t.Errorf("a container that did not run before: %+v", out)

@@ -52,7 +52,7 @@ type State struct {
 	Run  int32
 	// Hold: nothing is executed until another container appears (4.4).
 	Hold bool
-	// Since is when the container was first seen, or last seen not running, on the monotonic clock.
+	// Since is when the container was first seen running, on the monotonic clock; negative before that.
 	Since time.Duration
 }
 
@@ -61,6 +61,8 @@ type Container struct {
 	ID runtime.ContainerID
 	// Running as opposed to waiting or ended.
 	Running bool
+	// Waits as opposed to running or ended: its start has not been seen, and may still come.
+	Waits bool
 	// Stays: it ended and will not run again. Never true for a sidecar, nor during a restart of all
 	// containers (section 3, row 6).
 	Stays bool
@@ -118,6 +120,9 @@ type Outcome struct {
 	Why string
 }
 
+// unseen stands for the time of a container that was not seen running.
+const unseen = -1
+
 // Tick is section 3: the first row that matches decides.
 func Tick(s State, l Look) Outcome {
 	out := Outcome{State: s}
@@ -136,13 +141,18 @@ func Tick(s State, l Look) Outcome {
 	if c.ID != s.ID { // 4
 		out.adopt(c, &l)
 	}
+	if c.Running && out.State.Since < 0 {
+		out.State.Since = l.At
+	}
 	switch {
 	case out.State.Hold: // 5
 		out.Why = "decided for this container"
 	case !c.Running: // 6
-		out.Store, out.Quiet, out.Result = true, false, Failure
+		if !c.Waits || l.Kind == Readiness { // a Failure would kill it as soon as it runs (3.3)
+			out.Store, out.Quiet, out.Result = true, false, Failure
+		}
 		out.Why = "the container does not run"
-		out.State.Since = l.At
+		out.State.Since = unseen
 		if c.Stays {
 			out.Step = End
 		}

@@ -33,6 +33,7 @@ func TestTick(t *testing.T) {
 	const su, li, re = decide.Startup, decide.Liveness, decide.Readiness
 	seen := decide.State{ID: id("1"), Last: decide.Failure, Run: 2}
 	held := decide.State{ID: id("1"), Hold: true}
+	stopped := decide.State{ID: id("1"), Last: decide.Failure, Run: 2, Since: -1}
 	for _, c := range []struct {
 		name  string
 		state decide.State
@@ -68,18 +69,35 @@ func TestTick(t *testing.T) {
 			"row 4: what was kept counts for nothing if it does not run (8.6)",
 			decide.State{},
 			decide.Look{Kind: re, Known: true, Container: &decide.Container{ID: id("2")}, Before: &decide.Before{Result: decide.Success}},
-			decide.Outcome{State: decide.State{ID: id("2")}, Store: true, Result: decide.Failure},
+			decide.Outcome{State: decide.State{ID: id("2"), Since: -1}, Store: true, Result: decide.Failure},
 		},
 		{"row 5: on hold", held, decide.Look{Kind: li, Known: true, Container: live("1", true, 0)}, decide.Outcome{State: held}},
 		{
 			"row 6: stopped, will run again", seen,
 			decide.Look{Kind: re, Known: true, Container: &decide.Container{ID: id("1")}},
-			decide.Outcome{State: seen, Store: true, Result: decide.Failure},
+			decide.Outcome{State: stopped, Store: true, Result: decide.Failure},
 		},
 		{
 			"row 6: stopped for good", seen,
 			decide.Look{Kind: li, Known: true, Container: &decide.Container{ID: id("1"), Stays: true}},
-			decide.Outcome{State: seen, Store: true, Result: decide.Failure, Step: decide.End},
+			decide.Outcome{State: stopped, Store: true, Result: decide.Failure, Step: decide.End},
+		},
+		{
+			"row 6: waiting to run, 3.3 no kill as soon as it runs",
+			decide.State{},
+			decide.Look{Kind: li, Known: true, Container: &decide.Container{ID: id("1"), Waits: true}},
+			decide.Outcome{State: decide.State{ID: id("1"), Since: -1}, Store: true, Result: decide.Success},
+		},
+		{
+			"row 6: waiting to run, startup",
+			decide.State{},
+			decide.Look{Kind: su, Known: true, Container: &decide.Container{ID: id("1"), Waits: true}},
+			decide.Outcome{State: decide.State{ID: id("1"), Since: -1}, Store: true, Result: decide.Unknown},
+		},
+		{
+			"row 6: waiting, readiness", seen,
+			decide.Look{Kind: re, Known: true, Container: &decide.Container{ID: id("1"), Waits: true}},
+			decide.Outcome{State: stopped, Store: true, Result: decide.Failure},
 		},
 		{
 			"row 7: liveness of a pod being deleted", seen,
