@@ -31,6 +31,9 @@ const (
 	// cleanupPoll how often it checks.
 	cleanupWait = 30 * time.Second
 	cleanupPoll = time.Second
+	// completeWait is how long limits of the node wait for [Options.Complete], and completePoll how often a pass looks then.
+	completeWait = 30 * time.Second
+	completePoll = time.Second
 )
 
 // Killer stops pods for good. It is called by one goroutine at a time.
@@ -61,6 +64,10 @@ type Options struct {
 	// Leaving returns the pods that are being stopped and still hold something. What they use
 	// counts as soon to be free. They are treated as read-only. Nil: none.
 	Leaving func() []*v1.Pod
+	// Complete reports whether Pods has every pod of the node; it must not block. For 30 s after the start no pod is evicted for
+	// the node before that: an agent that starts while the node is low hears of some pods first, and they may be those
+	// that use least. Nil: always.
+	Complete func() bool
 	// Critical pods are never evicted. Nil: system-critical priority decides.
 	Critical func(pod *v1.Pod) bool
 	// Volumes returns the pod's folders that have a limit. Volumes and Storage are called on their own
@@ -114,6 +121,9 @@ type Manager struct {
 	reclaim   reclaim
 	// killed is when the last pod was told to stop.
 	killed time.Time
+	// begun is when Run began; partly: a limit of the node has waited for [Options.Complete].
+	begun  time.Time
+	partly bool
 	// unanswered has what this pass could not read in time of what pods use; announced is the signal
 	// that it has reported.
 	unanswered map[subject]bool
@@ -168,6 +178,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	for _, s := range m.options.Policy.Own {
 		m.evictions.Add(ctx, 0, instrument.Labels("eviction_signal", string(s.Name)))
 	}
+	m.begun = m.options.Clock.Now()
 	for ctx.Err() == nil {
 		evicted, err := m.pass(ctx)
 		m.log(err)
@@ -178,6 +189,9 @@ func (m *Manager) Run(ctx context.Context) error {
 		pause := period
 		if m.options.LocalOnly && !m.locals.open() {
 			pause = localPeriod
+		}
+		if m.partly && m.starts() {
+			pause = completePoll
 		}
 		_ = timing.Sleep(ctx, m.options.Clock, pause) // the loop checks ctx
 	}
@@ -211,6 +225,9 @@ func (m *Manager) await(ctx context.Context, uid types.UID) {
 	}
 }
 
+// starts reports whether a limit of the node may wait for [Options.Complete].
+func (m *Manager) starts() bool { return m.options.Clock.Since(m.begun) < completeWait }
+
 // pass looks once, and evicts at most one pod, which it returns. It turns a panic of a hook into an
 // error.
 func (m *Manager) pass(ctx context.Context) (evicted *v1.Pod, err error) {
@@ -240,6 +257,9 @@ func (m *Manager) pass(ctx context.Context) (evicted *v1.Pod, err error) {
 		}
 	}
 	m.nodeFirst = false
+	if !begun && !m.reclaim.running() {
+		m.reclaim.fresh = false // this pass decides, and what becomes unused after it is for another call
+	}
 	if begun && len(due) > 0 && due[0].kind.disk {
 		m.announce(due[0])
 		if m.soon(ctx, m.reclaim.done) {
@@ -253,6 +273,13 @@ func (m *Manager) pass(ctx context.Context) (evicted *v1.Pod, err error) {
 		return nil, err
 	}
 	m.announce(due[0])
+	if m.options.Complete != nil && m.starts() && !m.options.Complete() {
+		if !m.partly {
+			m.options.Logger.Info("No pod is evicted yet, because not every pod is known", "signal", due[0].Signal)
+		}
+		m.partly = true
+		return nil, err
+	}
 	pod, evictErr := m.passNode(ctx, due[0])
 	return pod, errors.Join(err, evictErr)
 }

@@ -62,7 +62,9 @@ type node struct {
 	refuses func(p *v1.Pod, grace *int64) error
 	// stores, if set, is called by Storage first.
 	stores func()
-	logger logr.Logger
+	// complete, if set, says whether every pod is known.
+	complete func() bool
+	logger   logr.Logger
 }
 
 // moment is how long each call takes.
@@ -211,6 +213,7 @@ func (n *node) run(t *testing.T, d time.Duration, policy Policy) (*Manager, stri
 			defer n.mu.Unlock()
 			return append([]*v1.Pod(nil), n.leaving...)
 		},
+		Complete: n.complete,
 		Volumes: func(p *v1.Pod) []Volume {
 			if n.limited != nil {
 				return n.limited(p)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-logr/logr/funcr"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/podwright/podwright"
@@ -49,14 +50,15 @@ func (g *gauges) signal(name eviction.Signal, condition v1.NodeConditionType, be
 		Observer: eviction.ObserverFunc(func(ctx context.Context) (eviction.Observation, error) {
 			g.mu.Lock()
 			g.calls[name]++
-			left := g.left[name]
 			g.mu.Unlock()
 			if before != nil {
 				if err := before(ctx); err != nil {
 					return eviction.Observation{}, err
 				}
 			}
-			return eviction.Observation{Available: left, Capacity: 100}, nil
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			return eviction.Observation{Available: g.left[name], Capacity: 100}, nil
 		}),
 	}
 }
@@ -88,15 +90,23 @@ func TestOwnSignalsAmongACrowd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := &gauges{left: map[eviction.Signal]uint64{"battery.charge": 100, "flapping": 100, "hangs": 100}, calls: map[eviction.Signal]int{}}
-		release, api, counted := make(chan struct{}), &mirror.FakeClient{}, &counters{}
+		release, api, counted, rt := make(chan struct{}), &mirror.FakeClient{}, &counters{}, fake.New(fake.Options{})
 		var flips atomic.Int32
+		var low atomic.Bool
+		// The last of the doomed pods is the one that takes the charge.
+		charge := func(context.Context) error {
+			if low.Load() && rt.Running(types.UID(fmt.Sprint("uid-pod-", doomed-1)), "main") == 0 {
+				g.set("battery.charge", 50)
+			}
+			return nil
+		}
 		var mu sync.Mutex
 		lines := map[string]int{}
-		r := newRig(t, fake.New(fake.Options{}), t.TempDir(), watchOwn(map[eviction.Signal]time.Duration{"flapping": 30 * time.Second},
+		r := newRig(t, rt, t.TempDir(), watchOwn(map[eviction.Signal]time.Duration{"flapping": 30 * time.Second},
 			g.signal("hangs", "Hung", func(context.Context) error { <-release; return nil }),
 			g.signal("panics", "Panicked", func(context.Context) error { panic("no sensor") }),
 			g.signal("fails", "Failed", func(context.Context) error { return errors.New("no sensor") }),
-			g.signal("battery.charge", "BatteryLow", nil),
+			g.signal("battery.charge", "BatteryLow", charge),
 			g.signal("flapping", "Flapping", func(context.Context) error { g.set("flapping", 100*uint64(flips.Add(1)%2)); return nil }),
 		), func(c *podwright.Config) {
 			c.Sources, c.Observe.MeterProvider = []syncloop.Source{apiSource{api: api}}, counted
@@ -134,14 +144,12 @@ func TestOwnSignalsAmongACrowd(t *testing.T) {
 		}
 
 		g.set("battery.charge", 5)
-		for i, p := range pods[:doomed] {
+		low.Store(true)
+		for _, p := range pods[:doomed] {
 			r.phase(p.UID, v1.PodFailed, 30*time.Second)
 			if st := r.pod(p.UID).Status; st.Reason != "Evicted" || !disrupted(r.pod(p.UID)) ||
 				st.Message != "Eviction signal battery.charge: too little of battery.charge. Threshold quantity: 10, available: 5." {
 				t.Errorf("%s: %s, %s", p.Name, st.Reason, st.Message)
-			}
-			if i == doomed-1 {
-				g.set("battery.charge", 50)
 			}
 		}
 		if is, message := r.has("BatteryLow"); !is || message != "too little of battery.charge" {

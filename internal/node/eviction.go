@@ -75,7 +75,7 @@ func (e *Evictions) Watch(o eviction.Options, stats eviction.Stats, machine evic
 			return err
 		}
 	}
-	o.Stats, o.Killer, o.Pods, o.Leaving = stats, e, e.Residents.Evictable, e.Residents.Leaving
+	o.Stats, o.Killer, o.Pods, o.Leaving, o.Complete = stats, e, e.Residents.Evictable, e.Residents.Leaving, e.Residents.Complete
 	o.Volumes, o.Storage, o.Reclaim = e.limitedVolumes, e.storage, e.reclaim
 	e.manager, err = eviction.New(o)
 	e.watches = e.manager != nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 
 	"github.com/podwright/podwright/cleanup/eviction"
 	"github.com/podwright/podwright/internal/podinfo"
@@ -85,8 +87,9 @@ type PreemptionOptions struct {
 // while the pod waits. It belongs to the loop's goroutine.
 type Preemption struct {
 	options PreemptionOptions
-	// going holds the pods that were stopped for others and still have their place.
-	going map[types.UID]bool
+	// going holds the pods that were stopped for others and still have their place, and until when their room counts as
+	// about to be free.
+	going map[types.UID]time.Time
 	// leaving holds the pods that stop for another reason, and until when their room counts as about to be free.
 	leaving map[types.UID]time.Time
 	// open holds the pods without a verdict; arrived counts how many there have been.
@@ -120,7 +123,7 @@ func (s *Self) RoomHandlers(maxPods int, fit bool) []admission.Handler {
 
 // NewPreemption returns an admission that makes room for critical pods.
 func NewPreemption(options PreemptionOptions) *Preemption {
-	return &Preemption{options: options, going: map[types.UID]bool{}, leaving: map[types.UID]time.Time{}, open: map[types.UID]*open{}}
+	return &Preemption{options: options, going: map[types.UID]time.Time{}, leaving: map[types.UID]time.Time{}, open: map[types.UID]*open{}}
 }
 
 // Remembered asks the gate.
@@ -147,7 +150,7 @@ func (p *Preemption) judge(ctx context.Context, pod *v1.Pod, others iter.Seq[*v1
 		_, desired := o.Residents.Desired.Get(uid)
 		return !desired && uid != pod.UID
 	})
-	maps.DeleteFunc(p.going, func(uid types.UID, _ bool) bool { return o.Residents.Finished(uid) })
+	maps.DeleteFunc(p.going, func(uid types.UID, _ time.Time) bool { return o.Residents.Finished(uid) })
 	maps.DeleteFunc(p.leaving, func(uid types.UID, _ time.Time) bool { return o.Residents.Finished(uid) })
 	admitted, err := p.admit(ctx, pod, others)
 	if err == nil || yields(err) {
@@ -166,7 +169,7 @@ func (p *Preemption) admit(ctx context.Context, pod *v1.Pod, others iter.Seq[*v1
 	if !critical && len(ahead) == 0 {
 		return o.Gate.Admit(ctx, pod, others)
 	}
-	all, staying, free := p.places(others)
+	all, staying, stuck, free := p.places(others)
 	if !critical {
 		fits, err := p.fits(pod, all, slices.Concat(staying, ahead))
 		switch {
@@ -183,7 +186,10 @@ func (p *Preemption) admit(ctx context.Context, pod *v1.Pod, others iter.Seq[*v1
 		return o.Gate.Admit(ctx, pod, others) // room would not help
 	}
 	room := o.Node()
-	victims, err := preemption.Select(pod, slices.Concat(staying, ahead), room)
+	victims, err := preemption.Select(pod, slices.Concat(staying, stuck, ahead), room)
+	if err != nil { // then what is stuck is waited for
+		victims, err = preemption.Select(pod, slices.Concat(staying, ahead), room)
+	}
 	if err != nil {
 		if _, err := preemption.Select(pod, staying, room); err == nil {
 			return false, p.behind(pod, until)
@@ -297,8 +303,10 @@ func request(pod *v1.Pod, beside []preemption.Pod) admission.Request {
 }
 
 // places returns the pods that have a place on the node, and those of them that keep it: they were not told to
-// make room, and are not about to leave. Those that leave should have left at the time free.
-func (p *Preemption) places(others iter.Seq[*v1.Pod]) (all, staying []preemption.Pod, free time.Time) {
+// make room, and are not about to leave. Those that leave should have left at the time free. Those that are stuck were
+// told to make room and have not: another pod has to, and they are not told again.
+func (p *Preemption) places(others iter.Seq[*v1.Pod]) (all, staying, stuck []preemption.Pod, free time.Time) {
+	now := p.options.Clock.Now()
 	for o := range others {
 		granted, has := p.options.Places.Place(o)
 		if !has {
@@ -306,15 +314,18 @@ func (p *Preemption) places(others iter.Seq[*v1.Pod]) (all, staying []preemption
 		}
 		place := preemption.Pod{Pod: granted, Class: podinfo.QoS(granted), Critical: p.options.Critical(o)}
 		all = append(all, place)
-		switch until := p.leaves(o); {
-		case p.going[o.UID]:
-		case p.options.Clock.Now().Before(until):
+		until := p.leaves(o)
+		switch gone, told := p.going[o.UID]; {
+		case told && now.Before(gone):
+		case told:
+			stuck = append(stuck, immovable(place))
+		case now.Before(until):
 			free = later(free, until)
 		default:
 			staying = append(staying, place)
 		}
 	}
-	return all, staying, free
+	return all, staying, stuck, free
 }
 
 // leaves returns until when the room of a pod counts as about to be free because the pod stops anyway; zero if it
@@ -332,6 +343,14 @@ func (p *Preemption) leaves(pod *v1.Pod) (until time.Time) {
 	return p.leaving[pod.UID]
 }
 
+// immovable returns a place that no pod takes.
+func immovable(place preemption.Pod) preemption.Pod {
+	pod := *place.Pod
+	pod.Spec.Priority = ptr.To[int32](math.MaxInt32)
+	place.Pod, place.Critical = &pod, true
+	return place
+}
+
 func later(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
@@ -341,9 +360,10 @@ func later(a, b time.Time) time.Time {
 
 // stop tells a pod to make room.
 func (p *Preemption) stop(victim, critical *v1.Pod) {
-	p.going[victim.UID] = true
+	grace := podinfo.Grace(victim)
+	p.going[victim.UID] = p.options.Clock.Now().Add(max(roomKept, podinfo.StopWait(grace)))
 	w := p.wait(critical)
-	w.until = later(w.until, w.since.Add(podinfo.StopWait(podinfo.Grace(victim))))
+	w.until = later(w.until, w.since.Add(podinfo.StopWait(grace)))
 	if desired, ok := p.options.Residents.Desired.Get(victim.UID); ok {
 		victim = desired
 	}

@@ -244,3 +244,24 @@ func TestFitting(t *testing.T) {
 		t.Errorf("asked %d times", asked)
 	}
 }
+
+// TestStuckVictimIsReplacedOnce: IN6: once the time of a pod that was told to make room is over, another one is told; the
+// first is not told again, and if no other pod can make room, it is waited for.
+func TestStuckVictimIsReplacedOnce(t *testing.T) {
+	c := &cluster{}
+	others := []*v1.Pod{withPriority("a", -1), withPriority("b", 0)}
+	r, _ := residents(others...)
+	p, pod := c.preemption(r), withPriority("p", 1)
+	now := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
+	p.options.Clock = now
+	for _, look := range []struct {
+		at   int64
+		want []string
+	}{{0, []string{"kill a Preempting"}}, {44, nil}, {45, []string{"kill b Preempting"}}, {89, nil}, {90, nil}, {3600, nil}} {
+		now.SetTime(time.Unix(look.at, 0))
+		_, err := p.Admit(t.Context(), pod, slices.Values(others))
+		if got := c.take(); !errors.Is(err, errMakingRoom) || !slices.Equal(got, look.want) {
+			t.Errorf("after %d s: %v, calls %v, want %v", look.at, err, got, look.want)
+		}
+	}
+}

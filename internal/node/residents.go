@@ -122,6 +122,15 @@ func (r *Residents) Evictable() []*v1.Pod {
 	return out
 }
 
+// Complete reports whether every source has named its pods, and whether those that run already, by their statuses, have their
+// workers.
+func (r *Residents) Complete() bool {
+	return r.Heard() && !slices.ContainsFunc(r.Desired.Pods(), func(p *v1.Pod) bool {
+		s, ok := r.Statuses.Get(p.UID)
+		return ok && s.Phase == v1.PodRunning && !r.Known(p.UID)
+	})
+}
+
 // Unfinished returns the pods that have a worker and hold something, by namespace and name. It does not
 // have pods that only the runtime knows, and that are being stopped.
 func (r *Residents) Unfinished() []*v1.Pod {

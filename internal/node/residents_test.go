@@ -54,6 +54,24 @@ func TestResidents(t *testing.T) {
 	}
 }
 
+// TestResidentsAreComplete once every source has named its pods and each pod that runs has its worker.
+func TestResidentsAreComplete(t *testing.T) {
+	heard, known := true, &lives{known: uids("runs")}
+	r := &Residents{
+		Desired: desire(newPod("runs"), newPod("refused"), newPod("new")), Lives: known, Heard: func() bool { return heard },
+		Statuses: podStatuses{"runs": inPhase(v1.PodRunning), "refused": inPhase(v1.PodFailed)},
+	}
+	if !r.Complete() {
+		t.Error("it waits for a pod that does not run")
+	}
+	if heard = false; r.Complete() {
+		t.Error("it does not wait for the sources")
+	}
+	if heard, known.known = true, nil; r.Complete() {
+		t.Error("it does not wait for the worker of a pod that runs")
+	}
+}
+
 // yielding is the error of a pod that waits for something other than room.
 type yielding struct{ error }
 
