@@ -48,6 +48,10 @@ func equalConditions(a, b []v1.PodCondition) bool {
 		if other == nil || other.Status != a[i].Status || other.Reason != a[i].Reason || other.Message != a[i].Message {
 			return false
 		}
+		// It says which spec a verdict is about; that of all others follows the status.
+		if isResize(a[i].Type) && other.ObservedGeneration != a[i].ObservedGeneration {
+			return false
+		}
 	}
 	for i := range b {
 		if ownedOrShared(b[i].Type) {

@@ -122,6 +122,17 @@ func TestEqualSeesEveryField(t *testing.T) {
 	}
 }
 
+// TestEqualSeesTheSpecOfARefusal: spec/status.md 7.4, edge case 29. The generation of a resize condition follows no other
+// field: a second refusal in the same words has to be shown.
+func TestEqualSeesTheSpecOfARefusal(t *testing.T) {
+	for kind, equal := range map[v1.PodConditionType]bool{v1.PodResizePending: false, v1.PodResizeInProgress: false, v1.PodReady: true} {
+		a, b := &v1.PodStatus{Conditions: []v1.PodCondition{{Type: kind, ObservedGeneration: 1}}}, &v1.PodStatus{Conditions: []v1.PodCondition{{Type: kind, ObservedGeneration: 2}}}
+		if got := equalStatus(a, b, 100); got != equal {
+			t.Errorf("another generation of %s: equal is %t", kind, got)
+		}
+	}
+}
+
 // TestEqualIsSemantic checks values that differ but are equal, and the other way round.
 func TestEqualIsSemantic(t *testing.T) {
 	at := func(d time.Duration) *v1.PodStatus {

@@ -178,6 +178,39 @@ func TestResizeWaitsForRoom(t *testing.T) {
 	})
 }
 
+// TestRefusedResizeIsAboutTheNewestSpec: status.md 5.6, edge case 29. A second refusal in the same words is shown as one of the
+// newer spec, and what was refused by an earlier agent is gone once it is taken back.
+func TestRefusedResizeIsAboutTheNewestSpec(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt, root := byContainer(nil), t.TempDir()
+		r := newRig(t, rt, root, allocatable("1")).start()
+		pod := newPod("a")
+		ask := func(generation int64, cpu, memory string) {
+			p := sized(pod, cpu, memory)
+			p.Generation = generation
+			r.set(p)
+		}
+		ask(1, "400m", "64Mi")
+		r.phase(pod.UID, v1.PodRunning, 10*time.Second)
+		for generation, memory := range []string{"64Mi", "128Mi", "64Mi"} {
+			generation := int64(generation + 2)
+			ask(generation, "1100m", memory)
+			<-time.After(5 * time.Second)
+			r.pending(pod.UID, "Infeasible")
+			for _, c := range r.pod(pod.UID).Status.Conditions {
+				if c.Type == v1.PodResizePending && c.ObservedGeneration != generation {
+					t.Errorf("generation %d is refused as %d", generation, c.ObservedGeneration)
+				}
+			}
+		}
+		r.stop()
+		r = newRig(t, rt, root, allocatable("1")).start()
+		ask(9, "400m", "64Mi")
+		r.phase(pod.UID, v1.PodRunning, 10*time.Second)
+		r.pending(pod.UID, "")
+	})
+}
+
 // TestDamagedResizeRecordEndsRun: 21.1: an agent that cannot read what it allocated does not start,
 // and names the pod.
 func TestDamagedResizeRecordEndsRun(t *testing.T) {

@@ -27,7 +27,7 @@ func (a *Allocations) Allocate(pod *v1.Pod) (allocated *v1.Pod, changed bool, er
 	if p == nil {
 		p = a.note(pod)
 	}
-	if p.seen == pod && p.applied == pod && p.granted == nil && p.refused == nil && !p.dirty && !p.unstored {
+	if p.seen == pod && p.applied == pod && !p.decided() && !p.dirty && !p.unstored {
 		a.mu.Unlock()
 		return pod, false, nil
 	}
@@ -42,8 +42,10 @@ func (a *Allocations) Allocate(pod *v1.Pod) (allocated *v1.Pod, changed bool, er
 	p.record.Allocated = p.record.Allocated.Follow(desired)
 	p.changed()
 	asks := !desired.Equal(p.record.Allocated)
-	decided := p.granted != nil && desired.Equal(*p.granted) || p.refused != nil && desired.Equal(*p.refused)
-	if !asks && (p.granted != nil || p.refused != nil) { // taken back
+	// A verdict on an earlier generation is repeated for the newest one.
+	decided := p.granted != nil && desired.Equal(*p.granted) ||
+		p.refused != nil && desired.Equal(*p.refused) && p.pod != nil && p.pod.Generation == pod.Generation
+	if !asks && p.decided() { // taken back
 		p.granted, p.refused, p.pod = nil, nil, nil
 		p.record.Conditions, p.dirty = without(p.record.Conditions, v1.PodResizePending), true
 	}

@@ -99,6 +99,12 @@ type allocation struct {
 // changed forgets what follows from what the pod was allocated or granted. The lock must be held.
 func (p *allocation) changed() { p.seen, p.summed, p.waiting = nil, nil, nil }
 
+// decided reports whether there is a verdict on a resize that is not allocated. An earlier agent's is only in the
+// conditions. The lock must be held.
+func (p *allocation) decided() bool {
+	return p.granted != nil || p.refused != nil || condition(p.record.Conditions, v1.PodResizePending) != nil
+}
+
 // holds returns what no other pod may have: what the pod was allocated, and what it was granted but is not
 // allocated yet. A pod that gives something back holds it until that is stored. The lock must be held.
 func (p *allocation) holds() resize.Allocation {

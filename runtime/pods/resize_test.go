@@ -481,6 +481,51 @@ func TestResizeRefused(t *testing.T) {
 	})
 }
 
+// status.md 5.6: a refusal goes with its request, also if an earlier agent made it, and it is about the newest generation
+// that asks for the same.
+func TestRefusalFollowsTheSpec(t *testing.T) {
+	for _, cpu := range []string{"50", "3"} { // of 4, of which another pod has 2
+		t.Run(cpu, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newResizeWorld(t, false)
+				other := apps("2 1000")
+				other.UID = "uid-2"
+				for _, p := range []*v1.Pod{other, apps("1 1000")} {
+					if _, _, err := w.a.Allocate(p); err != nil {
+						t.Fatal(err)
+					}
+				}
+				ask := func(cpu string, generation int64) (about int64) {
+					p := apps(cpu + " 1000")
+					p.Generation = generation
+					w.a.Granted(p) // as admission does
+					if _, _, err := w.a.Allocate(p); err != nil {
+						t.Fatal(err)
+					}
+					for _, c := range w.a.Conditions(p.UID) {
+						about = c.ObservedGeneration
+					}
+					return about
+				}
+				for generation := range int64(3) {
+					if got := ask(cpu, generation); got != generation {
+						t.Errorf("generation %d: refused for %d", generation, got)
+					}
+				}
+				w.reload()
+				ask("1", 4)
+				if got := w.conditions("uid-1"); got != "" {
+					t.Errorf("taken back, and yet %q", got)
+				}
+				w.reload()
+				if got := w.conditions("uid-1"); got != "" {
+					t.Errorf("the next agent has %q", got)
+				}
+			})
+		})
+	}
+}
+
 // 21.4: deferred resizes are due after 30 s, then every 3 min.
 func TestResizeRetryTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
