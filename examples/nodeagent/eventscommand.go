@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -45,6 +46,9 @@ func newEvents() *cobra.Command {
 func (e *eventsCommand) run(c *cobra.Command, args []string) error {
 	if e.watch && e.format == "yaml" {
 		return exit{codeUsage, fmt.Errorf("--watch and -o yaml do not go together; use -o json")}
+	}
+	if len(args) == 0 && c.Flags().Changed("namespace") {
+		return exit{codeUsage, errors.New("--namespace needs a POD: without one, events shows those of all pods")}
 	}
 	query := url.Values{}
 	if len(args) > 0 {

@@ -50,6 +50,10 @@ func TestExec(t *testing.T) {
 	if code, out, problems := a.exec("", "web", "-t", "--", "sh", "-c", "test -t 1 && echo it has one"); code != 0 || out != "it has one\r\n" {
 		t.Errorf("with a terminal: %d %q %q", code, out, problems)
 	}
+	const none = "nodeagent: the input is no terminal, so the command gets none\n"
+	if code, out, problems := a.exec("word", "web", "-i", "-t", "--", "sh", "-c", "test -t 0 || cat"); code != 0 || out != "word" || problems != none {
+		t.Errorf("a pipe in place of a terminal: %d %q %q", code, out, problems)
+	}
 	if code, _, problems := a.exec(input, "web", "-i", "--", "true"); code != 0 || problems != "" {
 		t.Errorf("a command that reads nothing: %d %q", code, problems)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"os"
 	"os/signal"
@@ -28,7 +29,8 @@ func newExec() *cobra.Command {
 	var e execCommand
 	c := &cobra.Command{
 		Use: "exec POD [-c CONTAINER] [-i] [-t] [flags] -- COMMAND [ARGUMENT...]", DisableFlagsInUseLine: true, Short: "run a command in a running container",
-		Long: "exec runs a command in a running container, and ends with its exit code. If this command ends, the one in the container is killed.",
+		Long: `exec runs a command in a running container, and ends with its exit code. If this command ends first, the process runtime kills the one in the
+container; with a CRI runtime that one may go on until it or its container ends.`,
 		Example: `  nodeagent exec clock -- date
   nodeagent exec clock -it -- sh`,
 		Args: func(c *cobra.Command, args []string) error {
@@ -55,6 +57,11 @@ func (e *execCommand) run(c *cobra.Command, pod string, command []string) error 
 	path, err := e.path("/exec", pod, more...)
 	if err != nil {
 		return err
+	}
+	// A terminal hangs up at the end of its input, which a pipe reaches at once: on containerd the command is killed before it has written anything.
+	if e.tty && e.stdin && !isTerminal(c.InOrStdin()) {
+		e.tty = false
+		_, _ = fmt.Fprintln(c.ErrOrStderr(), "nodeagent: the input is no terminal, so the command gets none") // as kubectl does
 	}
 	api, err := e.open(c.Flags())
 	if err != nil {
@@ -99,7 +106,7 @@ func (e *execCommand) run(c *cobra.Command, pod string, command []string) error 
 // terminal's sizes. Without a terminal it does nothing.
 func takeTerminal(ctx context.Context, s cri.Streams) (restore func(), sizes <-chan cri.TerminalSize, err error) {
 	put, sized := func() {}, -1
-	if in, ok := s.Stdin.(*os.File); ok && term.IsTerminal(int(in.Fd())) {
+	if in, ok := s.Stdin.(*os.File); ok && isTerminal(in) {
 		before, err := term.MakeRaw(int(in.Fd()))
 		if err != nil {
 			return nil, nil, fmt.Errorf("the terminal: %w", err)
@@ -123,6 +130,11 @@ func takeTerminal(ctx context.Context, s cri.Streams) (restore func(), sizes <-c
 		tellSizes(ctx, sized, changed, to)
 	}()
 	return func() { cancel(); <-ended; put() }, to, nil
+}
+
+func isTerminal(from io.Reader) bool {
+	f, ok := from.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // tellSizes sends the size of a terminal now, and after each change.

@@ -24,6 +24,9 @@ func TestContainerdExec(t *testing.T) {
 	if code, out, problems := a.exec("", "web", "-t", "--", "sh", "-c", "test -t 1 && echo it has one"); code != 0 || out != "it has one\r\n" {
 		t.Errorf("with a terminal: %d %q %q", code, out, problems)
 	}
+	if code, out, _ := a.exec("word", "web", "-i", "-t", "--", "sh", "-c", "cat; sleep 0.2; echo and more"); code != 0 || out != "wordand more\n" {
+		t.Errorf("a pipe in place of a terminal: %d %q", code, out)
+	}
 	if code, out, problems := a.exec("", "web", "--", "/no/such"); code == 0 || out != "" || !strings.Contains(problems, "/no/such") {
 		t.Errorf("no such program: %d %q %q", code, out, problems)
 	}

@@ -133,6 +133,9 @@ func TestLogsAndEvents(t *testing.T) {
 	if code != 0 || err != nil || len(all) < 6 || !strings.Contains(out, "BackOff") {
 		t.Errorf("events: %d, %v\n%s", code, err, out)
 	}
+	if code, out, problems := a.tells("events", "-n", "other"); code != codeUsage || out != "" || !strings.Contains(problems, "--namespace needs a POD") {
+		t.Errorf("events of a namespace: %d %q %q", code, out, problems)
+	}
 	if code, out, problems := a.tells("events", "-n", "other", "web"); code != codeNotFound || out != "" || !strings.Contains(problems, "but there is default/web-n1") {
 		t.Errorf("events of a pod of another namespace: %d %s%s", code, out, problems)
 	}

@@ -122,8 +122,11 @@ func (p place) check(user int, last bool) error {
 	if p.link != "" || p.sealed || p.mode.Perm()&0o022 == 0 || !last && p.mode&fs.ModeSticky != 0 {
 		return nil
 	}
-	return fmt.Errorf("%s is open to other users (mode %04o): %w; run chmod go-w %s, or choose another place",
-		p.path, octal(p.mode), ErrUnsafe, p.path)
+	mend := "run chmod go-w " + p.path + ", or choose another place"
+	if p.mode&fs.ModeSticky != 0 {
+		mend = "it is for the files of all users, so choose a folder in it" // such as /tmp
+	}
+	return fmt.Errorf("%s is open to other users (mode %04o): %w; %s", p.path, octal(p.mode), ErrUnsafe, mend)
 }
 
 // octal returns the mode as chmod takes it.

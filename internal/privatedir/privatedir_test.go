@@ -33,7 +33,7 @@ func TestCheckPlace(t *testing.T) {
 		{"open to its group", true, place{owner: agent, mode: 0o770}, "chmod go-w /a"},
 		{"open, above", false, place{owner: 0, mode: 0o777}, "mode 0777"},
 		{"sticky, above", false, place{owner: 0, mode: 0o777 | fs.ModeSticky}, ""},
-		{"sticky, last", true, place{owner: agent, mode: 0o777 | fs.ModeSticky}, "mode 1777"},
+		{"sticky, last", true, place{owner: agent, mode: 0o777 | fs.ModeSticky}, "choose a folder in it"},
 		{"open behind a closed one", true, place{owner: agent, mode: 0o777, sealed: true}, ""},
 		{"another's behind a closed one", true, place{owner: other, mode: 0o700, sealed: true}, "belongs to user 1001"},
 		{"a link", false, place{owner: agent, mode: 0o777 | fs.ModeSymlink, link: "x"}, ""},

@@ -34,8 +34,8 @@ var (
 	ErrOtherKind = errors.New("not a pod, but a manifest of another kind")
 	// ErrInvalid: a pod that could not run; the text lists every reason.
 	ErrInvalid = errors.New("invalid pod")
-	// ErrUnknownField: a field this version does not know, or a key given
-	// twice. The pod runs without it.
+	// ErrUnknownField: a field this version does not know, without which the
+	// pod runs, or a key given twice, of which the last one counts.
 	ErrUnknownField = errors.New("unknown or repeated field")
 	// ErrDuplicate: another manifest defines a pod of the same name, and that
 	// one wins.
@@ -243,7 +243,7 @@ func (f *File) report(ctx context.Context, p Problem) {
 	fate := "no pod is started from it"
 	switch {
 	case p.warning():
-		fate = "the pod runs without it"
+		fate = "the pod runs without unknown fields, and with the last value of a repeated one"
 	case p.Pod != nil:
 		fate = "its last good pod stays"
 	case p.root:

@@ -389,6 +389,19 @@ func TestDuplicateNames(t *testing.T) { // F5, edge 13
 	diff(t, "PS6: of one UID twice the loop knows whose it is", []string{"one-node-1 x:1", "two-node-1 y:1", "web-node-1 app:2"}, f.scan())
 }
 
+// TestRepeatedKeyIsTold: what is told of a key that is given twice is what becomes of the pod.
+func TestRepeatedKeyIsTold(t *testing.T) {
+	f := newFolder(t, FileOptions{})
+	f.write("web.yaml", manifestOf("web", "app:1")+"  restartPolicy: Never\n  restartPolicy: OnFailure\n")
+	f.scan()
+	if e := f.events.take(); len(e) != 1 || !strings.Contains(e[0], `key "restartPolicy" already set`) || !strings.HasSuffix(e[0], "with the last value of a repeated one") {
+		t.Errorf("events %q", e)
+	}
+	if p := f.file.Problems(); len(p) != 1 || p[0].Pod == nil || p[0].Pod.Spec.RestartPolicy != v1.RestartPolicyOnFailure {
+		t.Errorf("problems %+v", p)
+	}
+}
+
 func TestUnknownFieldIsAWarning(t *testing.T) {
 	f := newFolder(t, FileOptions{})
 	f.write("web.yaml", manifestOf("web", "app:1")+"  replicas: 3\n  restartPolice: Never\n")
@@ -398,7 +411,7 @@ func TestUnknownFieldIsAWarning(t *testing.T) {
 		!strings.Contains(p[0].Err.Error(), "spec.replicas") || !strings.Contains(p[0].Err.Error(), "spec.restartPolice") {
 		t.Errorf("problems %+v", p)
 	}
-	if e := f.events.take(); len(e) != 1 || !strings.HasPrefix(e[0], "Warning UnknownField: ") || !strings.HasSuffix(e[0], "the pod runs without it") {
+	if e := f.events.take(); len(e) != 1 || !strings.HasPrefix(e[0], "Warning UnknownField: ") || !strings.HasSuffix(e[0], "the pod runs without unknown fields, and with the last value of a repeated one") {
 		t.Errorf("events %q", e)
 	}
 }

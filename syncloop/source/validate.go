@@ -191,9 +191,9 @@ func (v *validator) containers(spec *v1.PodSpec, p *field.Path) {
 		v.env(c, p)
 		v.mounts(c, p)
 		v.resources(&c.Resources, p.Child("resources"))
-		v.probe(c.LivenessProbe, p.Child("livenessProbe"))
-		v.probe(c.ReadinessProbe, p.Child("readinessProbe"))
-		v.probe(c.StartupProbe, p.Child("startupProbe"))
+		v.probe(c.LivenessProbe, p.Child("livenessProbe"), 1)
+		v.probe(c.ReadinessProbe, p.Child("readinessProbe"), math.MaxInt32)
+		v.probe(c.StartupProbe, p.Child("startupProbe"), 1)
 		v.lifecycle(c.Lifecycle, p.Child("lifecycle"))
 	})
 }

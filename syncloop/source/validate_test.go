@@ -146,6 +146,7 @@ func TestValidate(t *testing.T) {
 		}),
 		"spec.containers[0].livenessProbe: Invalid":         probe(func(p *v1.Probe) { p.TCPSocket = &v1.TCPSocketAction{Port: intstr.FromInt32(1)} }),
 		"spec.containers[0].livenessProbe.periodSeconds":    probe(func(p *v1.Probe) { p.PeriodSeconds = -1 }),
+		"spec.containers[0].livenessProbe.successThreshold": probe(func(p *v1.Probe) { p.SuccessThreshold = 2 }), // probe.md 2
 		"spec.containers[0].livenessProbe.exec.command":     probe(func(p *v1.Probe) { p.Exec.Command = nil }),
 		"spec.containers[0].livenessProbe.terminationGrace": probe(func(p *v1.Probe) { p.TerminationGracePeriodSeconds = ptr.To[int64](0) }),
 		"spec.containers[0].readinessProbe.httpGet.port": c(func(c *v1.Container) {

@@ -1,6 +1,7 @@
 package source
 
 import (
+	"fmt"
 	"path"
 	"reflect"
 	"strings"
@@ -68,7 +69,8 @@ func (v *validator) hostPath(h *v1.HostPathVolumeSource, p *field.Path) {
 	}
 }
 
-func (v *validator) probe(probe *v1.Probe, p *field.Path) {
+// probe checks a probe that may want at most so many successes in a row.
+func (v *validator) probe(probe *v1.Probe, p *field.Path, successes int32) {
 	if probe == nil {
 		return
 	}
@@ -86,6 +88,9 @@ func (v *validator) probe(probe *v1.Probe, p *field.Path) {
 		if x.value < x.min {
 			v.add(field.Invalid(p.Child(x.name), x.value, "is too small"))
 		}
+	}
+	if probe.SuccessThreshold > successes {
+		v.add(field.Invalid(p.Child("successThreshold"), probe.SuccessThreshold, fmt.Sprintf("must be %d", successes)))
 	}
 	v.seconds(p.Child("terminationGracePeriodSeconds"), probe.TerminationGracePeriodSeconds, 1)
 	v.exec(probe.Exec, p.Child("exec"))
