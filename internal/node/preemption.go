@@ -186,6 +186,9 @@ func (p *Preemption) admit(ctx context.Context, pod *v1.Pod, others iter.Seq[*v1
 		return o.Gate.Admit(ctx, pod, others) // room would not help
 	}
 	room := o.Node()
+	if len(stuck) > 1 {
+		stuck = nil // that is the fault of the runtime, and not a reason to tell one pod after the other
+	}
 	victims, err := preemption.Select(pod, slices.Concat(staying, stuck, ahead), room)
 	if err != nil { // then what is stuck is waited for
 		victims, err = preemption.Select(pod, slices.Concat(staying, ahead), room)
@@ -304,7 +307,7 @@ func request(pod *v1.Pod, beside []preemption.Pod) admission.Request {
 
 // places returns the pods that have a place on the node, and those of them that keep it: they were not told to
 // make room, and are not about to leave. Those that leave should have left at the time free. Those that are stuck were
-// told to make room and have not: another pod has to, and they are not told again.
+// told to make room and have not in time: they are not told again.
 func (p *Preemption) places(others iter.Seq[*v1.Pod]) (all, staying, stuck []preemption.Pod, free time.Time) {
 	now := p.options.Clock.Now()
 	for o := range others {

@@ -246,14 +246,14 @@ func TestFitting(t *testing.T) {
 }
 
 // TestStuckVictimIsReplacedOnce: IN6: once the time of a pod that was told to make room is over, another one is told; the
-// first is not told again, and if no other pod can make room, it is waited for.
+// first is not told again, and with a runtime that stops neither, both are waited for.
 func TestStuckVictimIsReplacedOnce(t *testing.T) {
 	c := &cluster{}
-	others := []*v1.Pod{withPriority("a", -1), withPriority("b", 0)}
+	others := []*v1.Pod{withPriority("a", -2), withPriority("b", -1), withPriority("c", 0)}
 	r, _ := residents(others...)
 	p, pod := c.preemption(r), withPriority("p", 1)
 	now := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
-	p.options.Clock = now
+	p.options.Clock, p.options.Node = now, func() preemption.Node { return preemption.Node{MaxPods: len(others)} }
 	for _, look := range []struct {
 		at   int64
 		want []string
