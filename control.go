@@ -31,7 +31,7 @@ func (e *Engine) AddSource(ctx context.Context, s syncloop.Source, policy ...adm
 	case e.adding <- struct{}{}:
 		defer func() { <-e.adding }()
 	case <-ctx.Done():
-		return fmt.Errorf("podwright: another source is being added: %w", ctx.Err())
+		return fmt.Errorf("podwright: the source was not added: %w", ctx.Err())
 	}
 	known := slices.ContainsFunc(e.loop.Sources(), func(other syncloop.SourceStatus) bool { return other.Name == s.Name() })
 	if !known && len(policy) > 0 { // a known name is refused, and its source keeps its policy

@@ -78,6 +78,9 @@ func (m *Manager) startAll(ctx context.Context) []*run {
 	return m.starting
 }
 
+// maxHung is how many calls of one probe may hang, each for another container (9.5).
+const maxHung = 8
+
 // next takes a slot of a lane for the queued worker that was due first; nil if none is queued or no
 // slot is free. The caller holds the lock.
 func (m *Manager) next(ctx context.Context, i int) (*run, effects) {
@@ -87,7 +90,7 @@ func (m *Manager) next(ctx context.Context, i int) (*run, effects) {
 		w := l.queue.take()
 		now := m.now()
 		switch {
-		case w.lost != nil && w.lost.id == w.state.ID: // 9.5: no second call for a container while one hangs
+		case w.lost != nil && w.lost.id == w.state.ID, w.hung >= maxHung: // 9.5: no second call for a container while one hangs
 			w.view = View{}
 			w.advance(now)
 			effects = append(effects, m.judge(w, m.timedOut(w), nil, now)...)

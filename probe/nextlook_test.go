@@ -2,6 +2,7 @@ package probe_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -43,6 +44,39 @@ func TestHungCallIsNoResultOfTheNextContainer(t *testing.T) {
 		}
 		if n := len(r.take()); n < 19 {
 			t.Errorf("%d runs", n)
+		}
+	})
+}
+
+// TestHungCallsOfManyContainersAreFew is 9.5: a handler that hangs for each container that takes the place of the one before is
+// called for eight of them at most. It is called again once those calls have returned.
+func TestHungCallsOfManyContainersAreFew(t *testing.T) {
+	bubble(t, "9.5", func(t *testing.T) {
+		release := make(chan struct{})
+		r := newRig(t).start()
+		r.does(hang(false, release))
+		p := newPod("a", liveness(every(1)))
+		replace := func(n int) (result string, calls int) {
+			id := fmt.Sprint(n)
+			r.publish(p, up(id, true, time.Now()))
+			r.m.AddPod(p)
+			r.pass(10 * time.Second)
+			return r.result(probe.Liveness, id), len(r.take())
+		}
+		calls := 0
+		for n := range 20 {
+			result, more := replace(n)
+			if calls += more; result != "Failure" {
+				t.Errorf("container %d: %s", n, result)
+			}
+		}
+		if calls != 8 {
+			t.Errorf("%d calls hang", calls)
+		}
+		close(release)
+		r.pass(time.Second)
+		if result, calls := replace(20); result != "Success" || calls < 9 {
+			t.Errorf("after they have returned: %s after %d calls", result, calls)
 		}
 	})
 }

@@ -223,7 +223,7 @@ func (m *Manager) impatient(w *worker, now time.Duration) effects {
 	r.cancel(errTimeout)
 	r.gone = true
 	m.release(r)
-	w.run, w.lost = nil, r
+	w.run, w.lost, w.hung = nil, r, w.hung+1
 	if w.stage == ended {
 		return nil
 	}
@@ -236,6 +236,7 @@ func (m *Manager) finish(ctx context.Context, r *run, out Outcome, err error) *r
 	w := r.worker
 	if r.gone {
 		m.leave()
+		w.hung--
 		if w.lost == r {
 			w.lost = nil
 		}

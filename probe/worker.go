@@ -54,8 +54,9 @@ type worker struct {
 
 	view View // what the look showed, while it is queued
 	run  *run // while it runs
-	// lost is a run that was given up and has not returned (9.5).
+	// lost is the last run that was given up and has not returned (9.5); hung counts those of earlier containers, too.
 	lost *run
+	hung int
 
 	// output of the last run, cut, and when the run was; failed: it could not be executed.
 	output   string

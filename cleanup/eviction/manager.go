@@ -121,7 +121,7 @@ type Manager struct {
 	reclaim   reclaim
 	// killed is when the last pod was told to stop.
 	killed time.Time
-	// begun is when Run began; partly: a limit of the node has waited for [Options.Complete].
+	// begun is when Run began; partly: a limit of the node waits for [Options.Complete].
 	begun  time.Time
 	partly bool
 	// unanswered has what this pass could not read in time of what pods use; announced is the signal
@@ -272,7 +272,6 @@ func (m *Manager) pass(ctx context.Context) (evicted *v1.Pod, err error) {
 	if due = m.withoutWaiting(due); len(due) == 0 {
 		return nil, err
 	}
-	m.announce(due[0])
 	if m.options.Complete != nil && m.starts() && !m.options.Complete() {
 		if !m.partly {
 			m.options.Logger.Info("No pod is evicted yet, because not every pod is known", "signal", due[0].Signal)
@@ -280,6 +279,8 @@ func (m *Manager) pass(ctx context.Context) (evicted *v1.Pod, err error) {
 		m.partly = true
 		return nil, err
 	}
+	m.partly = false
+	m.announce(due[0])
 	pod, evictErr := m.passNode(ctx, due[0])
 	return pod, errors.Join(err, evictErr)
 }

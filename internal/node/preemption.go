@@ -170,8 +170,12 @@ func (p *Preemption) admit(ctx context.Context, pod *v1.Pod, others iter.Seq[*v1
 		return o.Gate.Admit(ctx, pod, others)
 	}
 	all, staying, stuck, free := p.places(others)
+	if len(stuck) > 1 { // that is the fault of the runtime, and not a reason to tell one pod after the other
+		p.again(stuck)
+		stuck = nil
+	}
 	if !critical {
-		fits, err := p.fits(pod, all, slices.Concat(staying, ahead))
+		fits, err := p.fits(pod, all, slices.Concat(staying, stuck, ahead))
 		switch {
 		case err != nil:
 			return false, err
@@ -186,9 +190,6 @@ func (p *Preemption) admit(ctx context.Context, pod *v1.Pod, others iter.Seq[*v1
 		return o.Gate.Admit(ctx, pod, others) // room would not help
 	}
 	room := o.Node()
-	if len(stuck) > 1 {
-		stuck = nil // that is the fault of the runtime, and not a reason to tell one pod after the other
-	}
 	victims, err := preemption.Select(pod, slices.Concat(staying, stuck, ahead), room)
 	if err != nil { // then what is stuck is waited for
 		victims, err = preemption.Select(pod, slices.Concat(staying, ahead), room)
@@ -346,6 +347,18 @@ func (p *Preemption) leaves(pod *v1.Pod) (until time.Time) {
 	return p.leaving[pod.UID]
 }
 
+// again gives pods that are stuck their time again, all the same: when the runtime stops pods again, the last of them
+// is not one that cannot be stopped.
+func (p *Preemption) again(stuck []preemption.Pod) {
+	wait := roomKept
+	for _, s := range stuck {
+		wait = max(wait, podinfo.StopWait(podinfo.Grace(s.Pod)))
+	}
+	for _, s := range stuck {
+		p.going[s.Pod.UID] = p.options.Clock.Now().Add(wait)
+	}
+}
+
 // immovable returns a place that no pod takes.
 func immovable(place preemption.Pod) preemption.Pod {
 	pod := *place.Pod
@@ -363,10 +376,9 @@ func later(a, b time.Time) time.Time {
 
 // stop tells a pod to make room.
 func (p *Preemption) stop(victim, critical *v1.Pod) {
-	grace := podinfo.Grace(victim)
-	p.going[victim.UID] = p.options.Clock.Now().Add(max(roomKept, podinfo.StopWait(grace)))
+	p.going[victim.UID] = p.options.Clock.Now().Add(max(roomKept, podinfo.StopWait(podinfo.Grace(victim))))
 	w := p.wait(critical)
-	w.until = later(w.until, w.since.Add(podinfo.StopWait(grace)))
+	w.until = later(w.until, p.going[victim.UID])
 	if desired, ok := p.options.Residents.Desired.Get(victim.UID); ok {
 		victim = desired
 	}

@@ -265,3 +265,54 @@ func TestStuckVictimIsReplacedOnce(t *testing.T) {
 		}
 	}
 }
+
+// TestStuckVictimsAreWaitedForTogether: IN6: while several pods that were told to make room do not stop, no other pod is told. When
+// one of them has stopped in the end, the other is about to, too.
+func TestStuckVictimsAreWaitedForTogether(t *testing.T) {
+	c := &cluster{}
+	a, b, other := withPriority("a", -2), withPriority("b", -1), withPriority("other", 0)
+	first, second := withPriority("first", 1), withPriority("second", 1)
+	r, _ := residents(a, b, other, first, second)
+	p := c.preemption(r)
+	now := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
+	p.options.Clock, p.options.Node = now, func() preemption.Node { return preemption.Node{MaxPods: 3} }
+	ask := func(at int64, pod *v1.Pod, others ...*v1.Pod) {
+		now.SetTime(time.Unix(at, 0))
+		_, _ = p.Admit(t.Context(), pod, slices.Values(others))
+	}
+	for at := int64(0); at <= 3600; at += 45 {
+		ask(at, first, a, b, other)
+		ask(at, second, a, b, other)
+	}
+	ask(3601, first, b, other)
+	ask(3602, second, b, other, first)
+	if got := c.take(); !slices.Equal(got, []string{"kill a Preempting", "kill b Preempting", "judge first"}) {
+		t.Errorf("calls %v", got)
+	}
+}
+
+// TestRoomBesideAStuckVictimIsKept: IN6: the room of the pod that makes room in place of one that cannot be stopped is for the critical
+// pod, and not for one that comes later.
+func TestRoomBesideAStuckVictimIsKept(t *testing.T) {
+	c := &cluster{}
+	stuck, other, critical, late := withPriority("stuck", -2), withPriority("other", -1), withPriority("critical", 1), withPriority("late", 0)
+	r, _ := residents(stuck, other, critical, late)
+	p := c.preemption(r)
+	now := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
+	p.options.Clock, p.options.Room = now, []admission.Handler{admission.PodCount(2)}
+	for _, at := range []int64{0, 45} {
+		now.SetTime(time.Unix(at, 0))
+		if _, err := p.Admit(t.Context(), critical, slices.Values([]*v1.Pod{stuck, other})); !errors.Is(err, errMakingRoom) {
+			t.Errorf("after %d s: %v", at, err)
+		}
+	}
+	if _, err := p.Admit(t.Context(), late, slices.Values([]*v1.Pod{stuck})); !errors.Is(err, errRoomKept) {
+		t.Errorf("a pod that comes later: %v", err)
+	}
+	if admitted, err := p.Admit(t.Context(), critical, slices.Values([]*v1.Pod{stuck})); !admitted {
+		t.Errorf("the critical pod: %v", err)
+	}
+	if got := c.take(); !slices.Equal(got, []string{"kill stuck Preempting", "kill other Preempting", "judge critical"}) {
+		t.Errorf("calls %v", got)
+	}
+}

@@ -89,6 +89,9 @@ func (s *Store) lend(o Object, value any) any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lent[o] = version(value)
+	if e := s.entries[o]; e != nil {
+		e.told = false // it is not told of the first answer, but of another version
+	}
 	return value
 }
 

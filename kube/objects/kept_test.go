@@ -157,6 +157,31 @@ func (silence) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, r.Context().Err()
 }
 
+// KO8: a pod that got an object from the cache is not told of a first answer that says the same.
+func TestStandInThatIsRightIsNotTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, a := newDisk(t), newAPI(t, configMap("same", "a", "1"))
+		pod := podWith("u1", "same")
+		r, cut := d.life(a, 0)
+		r.Follow(pod)
+		r.want("same", "a")
+		cut()
+		a.refuse(errAway)
+		r, cut = d.life(a, 0)
+		r.Follow(pod)
+		<-time.After(10 * time.Minute)
+		r.want("same", "a")
+		r.changes()
+		a.refuse(nil)
+		<-time.After(time.Minute)
+		r.want("same", "a")
+		if told := r.changes(); told != "" {
+			t.Errorf("told %q", told)
+		}
+		cut()
+	})
+}
+
 // KO8: an object goes with the last pod that refers to it, also if that pod was deleted while there was no agent: then with what
 // Retain is told.
 func TestCachedObjectGoesWithItsLastPod(t *testing.T) {

@@ -42,7 +42,7 @@ func (a *Allocations) Allocate(pod *v1.Pod) (allocated *v1.Pod, changed bool, er
 	p.record.Allocated = p.record.Allocated.Follow(desired)
 	p.changed()
 	asks := !desired.Equal(p.record.Allocated)
-	// A verdict on an earlier generation is repeated for the newest one.
+	// A refusal of an earlier generation is repeated for the newest one.
 	decided := p.granted != nil && desired.Equal(*p.granted) ||
 		p.refused != nil && desired.Equal(*p.refused) && p.pod != nil && p.pod.Generation == pod.Generation
 	if !asks && p.decided() { // taken back

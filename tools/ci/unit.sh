@@ -32,7 +32,7 @@ trap 'rm -f "$output"' EXIT
 beside >"$output" 2>&1 </dev/null &
 waiting=$!
 code=0
-tests . $race $(go list ./... | grep -v /internal/houserules) || code=$?
+tests . $race $(go list -e ./... | grep -v /internal/houserules) || code=$?
 wait "$waiting" || code=$?
 cat "$output"
 exit "$code"
