@@ -3,7 +3,6 @@ package enginetest_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -50,7 +49,7 @@ func TestLateStartIsNoFailedProbe(t *testing.T) {
 					t.Errorf("%d containers were stopped; events %v", n, r.events)
 				}
 				if c := r.pod(p.UID).Status.ContainerStatuses[0]; c.RestartCount != 0 || c.State == (v1.ContainerState{}) {
-					t.Errorf("%s", fmt.Sprintf("%+v", c))
+					t.Errorf("%+v", c)
 				}
 			})
 		})

@@ -336,26 +336,30 @@ func (p *Preemption) places(others iter.Seq[*v1.Pod]) (all, staying, stuck []pre
 // does not. A pod may have been told to take longer than its own grace, and the runtime may fail to stop one: then
 // it is treated like any other.
 func (p *Preemption) leaves(pod *v1.Pod) (until time.Time) {
-	grace := podinfo.Grace(pod)
-	if d := pod.DeletionGracePeriodSeconds; !p.options.Places.Ending(pod) || d != nil && timing.Seconds(*d) > grace {
+	if d := pod.DeletionGracePeriodSeconds; !p.options.Places.Ending(pod) || d != nil && timing.Seconds(*d) > podinfo.Grace(pod) {
 		delete(p.leaving, pod.UID)
 		return time.Time{}
 	}
 	if _, known := p.leaving[pod.UID]; !known {
-		p.leaving[pod.UID] = p.options.Clock.Now().Add(max(roomKept, podinfo.StopWait(grace)))
+		p.leaving[pod.UID] = p.freeBy(pod)
 	}
 	return p.leaving[pod.UID]
+}
+
+// freeBy returns by when the room of a pod that is told to stop now should be free.
+func (p *Preemption) freeBy(pod *v1.Pod) time.Time {
+	return p.options.Clock.Now().Add(max(roomKept, podinfo.StopWait(podinfo.Grace(pod))))
 }
 
 // again gives pods that are stuck their time again, all the same: when the runtime stops pods again, the last of them
 // is not one that cannot be stopped.
 func (p *Preemption) again(stuck []preemption.Pod) {
-	wait := roomKept
+	var until time.Time
 	for _, s := range stuck {
-		wait = max(wait, podinfo.StopWait(podinfo.Grace(s.Pod)))
+		until = later(until, p.freeBy(s.Pod))
 	}
 	for _, s := range stuck {
-		p.going[s.Pod.UID] = p.options.Clock.Now().Add(wait)
+		p.going[s.Pod.UID] = until
 	}
 }
 
@@ -376,7 +380,7 @@ func later(a, b time.Time) time.Time {
 
 // stop tells a pod to make room.
 func (p *Preemption) stop(victim, critical *v1.Pod) {
-	p.going[victim.UID] = p.options.Clock.Now().Add(max(roomKept, podinfo.StopWait(podinfo.Grace(victim))))
+	p.going[victim.UID] = p.freeBy(victim)
 	w := p.wait(critical)
 	w.until = later(w.until, p.going[victim.UID])
 	if desired, ok := p.options.Residents.Desired.Get(victim.UID); ok {

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 
@@ -22,9 +21,7 @@ type Shown struct {
 
 // All returns every pod, by namespace and name.
 func (s *Shown) All() []v1.Pod {
-	known := slices.SortedFunc(maps.Values(s.Residents.All()), func(a, b *v1.Pod) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
-	})
+	known := slices.SortedFunc(maps.Values(s.Residents.All()), byName)
 	out := make([]v1.Pod, 0, len(known))
 	for _, p := range known {
 		out = append(out, *s.copy(p))

@@ -9,7 +9,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/podwright/podwright/kube/internal/answers"
 	"github.com/podwright/podwright/syncloop/nodehooks"
@@ -115,11 +114,7 @@ func (r *Registrar) base(ctx context.Context, uid types.UID, attempt int) (*v1.N
 
 // behind reports whether the watch does not show the written version yet.
 func behind(watched *v1.Node, written string) bool {
-	if written == "" || watched.ResourceVersion == written {
-		return false
-	}
-	order, err := resourceversion.CompareResourceVersion(watched.ResourceVersion, written)
-	return err != nil || order < 0
+	return written != "" && watched.ResourceVersion != written && answers.Older(watched.ResourceVersion, written)
 }
 
 // orGone turns an error that may mean a deleted Node into ErrNodeGone if the Node is gone (KN7).

@@ -27,8 +27,7 @@ type muted struct {
 // RoundTrip implements [http.RoundTripper].
 func (m muted) RoundTrip(r *http.Request) (*http.Response, error) {
 	if m.silent.Load() {
-		<-r.Context().Done()
-		return nil, r.Context().Err()
+		return silence{}.RoundTrip(r)
 	}
 	return m.RoundTripper.RoundTrip(r)
 }

@@ -246,18 +246,17 @@ func (s *Store) ask(ctx context.Context, o Object) (any, error) {
 		s.mu.Unlock()
 		return s.reader.get(ctx, o)
 	}
-	if s.options.TTL > 0 {
-		s.mu.Unlock()
-		return s.getFresh(ctx, e)
-	}
 	answered, known := e.answered, e.known
 	s.mu.Unlock()
-	limited, cancel := s.patiently(ctx, known)
+	ctx, cancel := s.patiently(ctx, known)
 	defer cancel()
+	if s.options.TTL > 0 {
+		return s.getFresh(ctx, e)
+	}
 	select {
 	case <-answered:
-	case <-limited.Done():
-		return s.unanswered(limited, e)
+	case <-ctx.Done():
+		return s.unanswered(ctx, e)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -286,11 +285,6 @@ func (s *Store) unanswered(ctx context.Context, e *entry) (any, error) {
 // getFresh returns an object whose last read is not older than the TTL. If it cannot be read again,
 // the last answer stays valid.
 func (s *Store) getFresh(ctx context.Context, e *entry) (any, error) {
-	s.mu.Lock()
-	known := e.known
-	s.mu.Unlock()
-	ctx, cancel := s.patiently(ctx, known)
-	defer cancel()
 	select {
 	case e.reading <- struct{}{}:
 		defer func() { <-e.reading }()

@@ -6,9 +6,9 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/kube/internal/answers"
 	"github.com/podwright/podwright/status"
 )
 
@@ -124,8 +124,4 @@ func (c *copies) of(uid types.UID, base *v1.PodStatus) *v1.Pod {
 	return nil
 }
 
-// older reports whether a is older than b. It also returns true if the versions cannot be compared.
-func older(a, b *v1.Pod) bool {
-	order, err := resourceversion.CompareResourceVersion(a.ResourceVersion, b.ResourceVersion)
-	return err != nil || order < 0
-}
+func older(a, b *v1.Pod) bool { return answers.Older(a.ResourceVersion, b.ResourceVersion) }
