@@ -174,7 +174,7 @@ func (p *parts) podOptions() pods.Options {
 	o.ClusterDNS, o.ClusterDomain = c.Node.ClusterDNS, c.Node.ClusterDomain
 	o.Allocations, o.Allocatable = p.allocations, p.self.Allocatable
 	o.Reader, o.Hidden, o.Sequence, o.Outbound = p.calls, p.pleg.AddHidden, p.sequence, c.Outbound
-	o.Restarts = p.restarts.Asked
+	o.Restarts, o.RecordRestarts = p.restarts.Asked, p.journal.ReplaceOwn
 	o.Gone = node.WorkerViews{Generator: p.pleg}.Gone
 	o.BeforeRemove, o.NextRun, o.Probes = p.journal.BeforeRemove, p.journal.NextRun, node.ProbeResults(func(kind probe.Kind, id runtime.ContainerID) (probe.Result, bool) { return p.probes.Result(kind, id) })
 	o.Clock, o.Logger, o.Events, o.Meter = c.Clock, p.logger("pods"), c.Observe.Events, p.meter("runtime/pods")

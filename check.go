@@ -115,7 +115,7 @@ func (c *Config) engineFields() []optioncheck.Part {
 			"RootDir": "RootDir", "LogDir": "Storage.LogDir", "LinkDir": "Storage.LogLinkDir", "OwnerID": "Node.OwnerID",
 			"NodeName": "Node.Name", "HostIPs": "Node.IPs", "ClusterDNS": "Node.ClusterDNS", "ClusterDomain": "Node.ClusterDomain",
 			"Allocatable": "Node.Allocatable", "Allocations": "Resizes", "Probes": "Probes", "Outbound": "Outbound",
-			"Reader": "", "Hidden": "", "Gone": "", "Sequence": "", "BeforeRemove": "", "NextRun": "", "Restarts": "",
+			"Reader": "", "Hidden": "", "Gone": "", "Sequence": "", "BeforeRemove": "", "NextRun": "", "Restarts": "", "RecordRestarts": "",
 			"Clock": "Clock", "Logger": "Observe.Logger", "Events": "Observe.Events", "Meter": "Observe.MeterProvider",
 		}, Negative: []string{"PostStartTimeout"}},
 		{Group: "Resizes", Options: c.Resizes, Engine: map[string]string{

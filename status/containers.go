@@ -252,7 +252,10 @@ func (g *generator) appCreatedIn(sandbox string) bool {
 func (g *generator) waiting(k kind, c *v1.Container, old *v1.ContainerStatus, record *runtime.ContainerStatus, out *v1.ContainerStatus) {
 	why, ok := g.in.Waiting[c.Name]
 	if !ok && g.asked(record) {
-		why, ok = WaitingReason{Reason: reasonRequested, Message: g.in.Asked.Message}, true
+		why, ok = WaitingReason{Reason: reasonRestarting, Message: "It was stopped in order to be started again"}, true
+		if g.in.Asked.Requested(record.ID) {
+			why = WaitingReason{Reason: reasonRequested, Message: g.in.Asked.Message}
+		}
 	}
 	if !ok || !g.restarts(k, c, record, out) {
 		return
@@ -263,8 +266,8 @@ func (g *generator) waiting(k kind, c *v1.Container, old *v1.ContainerStatus, re
 	out.State = v1.ContainerState{Waiting: waitingState(old, why.Reason, why.Message)}
 }
 
-// asked reports whether a container has ended because its restart was requested, or before the requested
-// restart could be done (3.10). It is never shown as ended, so that nothing takes it for finished.
+// asked reports whether a container has ended because it is to be replaced, or before it could be
+// replaced (3.10). It is never shown as ended, so that nothing takes it for finished.
 func (g *generator) asked(record *runtime.ContainerStatus) bool {
 	return record != nil && record.State == runtime.Exited && g.in.Asked.Has(record.ID)
 }

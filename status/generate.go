@@ -29,8 +29,8 @@ type Input struct {
 	// Waiting says, per container name, why the last start failed (3.6). A container that started
 	// is not in it.
 	Waiting map[string]WaitingReason
-	// Asked are the runs that are being replaced because a restart was requested (3.10), nil if
-	// there are none.
+	// Asked are the runs that are being replaced, whatever the restart policy says about their end
+	// (3.10), nil if there are none.
 	Asked *AskedRestarts
 	// SandboxReady is true if the pod needs no new sandbox (runtime.md 5); it
 	// becomes the condition PodReadyToStartContainers (5.4).
@@ -62,11 +62,12 @@ type Input struct {
 	Now time.Time
 }
 
-// AskedRestarts are the requested restarts of a pod's containers. Its fields:
+// AskedRestarts are the runs of a pod's containers that are to be replaced. Its fields:
 //
 //	At      time.Time      // when a restart was last asked for
 //	Message string         // why
-//	Runs    []Run          // the runs that are still to be replaced
+//	Runs    []Run          // the runs that are still to be replaced because that was asked for
+//	Own     []Run          // those that are to be replaced for a reason of the engine's own
 //	Counts  map[string]int // by container, how many restarts were made because they were asked for
 type AskedRestarts = restarts.Asked
 

@@ -16,6 +16,7 @@ const (
 	reasonInitial    = "PodInitializing"
 	reasonCompleted  = "Completed"
 	reasonRequested  = "RestartRequested"
+	reasonRestarting = "Restarting"
 
 	// exitUnknown is the exit code of a container whose real exit code is lost.
 	exitUnknown = 137

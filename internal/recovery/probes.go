@@ -16,8 +16,9 @@ import (
 )
 
 const (
-	// announceTimeout is how long the announcement of a success waits for a disk that does not take it.
-	announceTimeout = 5 * time.Second
+	// diskTimeout is how long a disk that does not answer holds up what must happen all the same: the
+	// announcement of a success, and the stop of a container that is to be started again.
+	diskTimeout = 5 * time.Second
 	// slowWait is from when a wait in vain was a long one. waitAgain is how long after it no other
 	// announcement waits, unless the disk takes that record before: a disk that hangs must not
 	// delay every container (IN1).
@@ -77,7 +78,7 @@ func (m *ProbeMemory) Wait(ctx context.Context, a probe.Announcement) {
 	}
 	err := errHangs
 	if !m.hangs(ctx) {
-		limited, cancel := timing.WithTimeout(ctx, m.journal.clock, announceTimeout)
+		limited, cancel := timing.WithTimeout(ctx, m.journal.clock, diskTimeout)
 		defer cancel()
 		began := m.journal.clock.Now()
 		if err = m.journal.keeper.Sync(limited, a.UID); err != nil && m.journal.clock.Since(began) >= slowWait {

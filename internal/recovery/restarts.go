@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/restarts"
+	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/status/checkpoint"
 )
@@ -69,7 +71,7 @@ func (j *Journal) beginAsking(uid types.UID, runs []restarts.Run) (fresh []resta
 		j.asking[uid] = asking
 	}
 	for _, r := range runs {
-		if asking[r.ID] > 0 || !known.HasID(r.ID) {
+		if asking[r.ID] > 0 || !known.RequestedID(r.ID) {
 			asking[r.ID]++
 			fresh = append(fresh, r)
 		}
@@ -108,6 +110,38 @@ func (j *Journal) endAsking(uid types.UID, runs []restarts.Run, written bool) {
 		r.Restarts = r.Restarts.Without(func(run restarts.Run) bool { return taken[run.ID] })
 		return checkpoint.Durable
 	})
+}
+
+// ReplaceOwn records the runs that are stopped in order to be started again, for a reason of the
+// engine's own (spec/runtime.md 6.12). New ones are on the disk when it returns, if the disk takes
+// them: a failed probe is acted on with a disk that is full or hangs, too, and then only this
+// process remembers.
+func (j *Journal) ReplaceOwn(ctx context.Context, uid types.UID, next *restarts.Asked) {
+	var own []restarts.Run
+	if next != nil {
+		own = next.Own
+	}
+	more := false
+	j.keeper.Update(uid, func(r *checkpoint.Record) checkpoint.Class {
+		before := r.Restarts
+		r.Restarts = before.WithOwn(own)
+		more = slices.ContainsFunc(own, func(run restarts.Run) bool { return before == nil || !slices.Contains(before.Own, run) })
+		switch {
+		case r.Restarts == before:
+			return checkpoint.Unchanged
+		case more:
+			return checkpoint.Durable
+		}
+		return checkpoint.Lazy
+	})
+	if !more {
+		return
+	}
+	limited, cancel := timing.WithTimeout(ctx, j.clock, diskTimeout)
+	defer cancel()
+	if err := j.keeper.Sync(limited, uid); err != nil && ctx.Err() == nil {
+		j.logger.Error(err, "A container is stopped in order to be started again, without a checkpoint", "uid", uid)
+	}
 }
 
 // Restarted takes what the runtime shows of a pod, and returns the restarts that are left to do;

@@ -55,12 +55,17 @@ func runOf(c *v1.Container, view *runtime.PodStatus, pending *Asked) (Run, bool)
 		return Run{}, false
 	}
 	if record.State == runtime.Running {
-		return Run{Container: c.Name, ID: record.ID.String(), RestartCount: highest(c.Name, view)}, true
+		return RunOf(record, view), true
 	}
 	if run, under := pending.of(c.Name); under && !replaced(run, view) {
 		return run, true
 	}
 	return Run{}, false
+}
+
+// RunOf returns what to remember of the run that a record is about.
+func RunOf(record *runtime.ContainerStatus, view *runtime.PodStatus) Run {
+	return Run{Container: record.Name, ID: record.ID.String(), RestartCount: highest(record.Name, view)}
 }
 
 // highest returns the highest restart count of a container's runs. That of the one that goes on may be lower than those

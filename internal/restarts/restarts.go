@@ -21,37 +21,46 @@ type Run struct {
 	RestartCount int `json:"restartCount,omitempty"`
 }
 
-// Asked are the requested restarts of one pod. A value is never changed: methods return another
-// one. Nil: no restart was ever requested.
+// Asked are the runs of one pod that are to be replaced, because a caller requested it or for a
+// reason of the engine's own. A value is never changed: methods return another one. Nil: no run
+// ever was.
 type Asked struct {
 	// At is when a restart was last requested, by the wall clock, and Message says why.
 	At      time.Time `json:"at,omitzero"`
 	Message string    `json:"message,omitempty"`
-	// Runs are still to be replaced.
+	// Runs are still to be replaced on request.
 	Runs []Run `json:"runs,omitempty"`
+	// Own are still to be replaced for a reason of the engine's own, such as a failed liveness probe,
+	// although an exit could end their containers for good (spec/runtime.md 6.12).
+	Own []Run `json:"own,omitempty"`
 	// Counts says, by container, how many restarts were made on request.
 	Counts map[string]int `json:"counts,omitempty"`
 }
 
 // Pending reports whether a run is still to be replaced.
-func (a *Asked) Pending() bool { return a != nil && len(a.Runs) > 0 }
+func (a *Asked) Pending() bool { return a != nil && len(a.Runs)+len(a.Own) > 0 }
 
 // Has reports whether this run is to be replaced.
-func (a *Asked) Has(id runtime.ContainerID) bool {
-	return a.Pending() && a.at(id.String()) >= 0
-}
+func (a *Asked) Has(id runtime.ContainerID) bool { return a.Pending() && a.HasID(id.String()) }
 
 // HasID is [Asked.Has] for an ID in the form a status uses.
-func (a *Asked) HasID(id string) bool { return a.Pending() && a.at(id) >= 0 }
+func (a *Asked) HasID(id string) bool { return a.Pending() && (has(a.Runs, id) || has(a.Own, id)) }
 
-// at returns the index of a run, -1 if it is not to be replaced.
-func (a *Asked) at(id string) int {
-	return slices.IndexFunc(a.Runs, func(r Run) bool { return r.ID == id })
+// Requested reports whether a caller wants this run replaced.
+func (a *Asked) Requested(id runtime.ContainerID) bool {
+	return a.Pending() && a.RequestedID(id.String())
 }
 
-// String says what is to be restarted, since when and why; "" if nothing is.
+// RequestedID is [Asked.Requested] for an ID in the form a status uses.
+func (a *Asked) RequestedID(id string) bool { return a.Pending() && has(a.Runs, id) }
+
+func has(runs []Run, id string) bool {
+	return slices.ContainsFunc(runs, func(r Run) bool { return r.ID == id })
+}
+
+// String says what is to be restarted on request, since when and why; "" if nothing is.
 func (a *Asked) String() string {
-	if !a.Pending() {
+	if a == nil || len(a.Runs) == 0 {
 		return ""
 	}
 	var names []string
@@ -61,12 +70,12 @@ func (a *Asked) String() string {
 	return fmt.Sprintf("%s, requested at %s: %s", strings.Join(names, ", "), a.At.UTC().Format(time.RFC3339), a.Message)
 }
 
-// Any reports whether one of these runs is still to be replaced.
+// Any reports whether one of these runs is still to be replaced on request.
 func (a *Asked) Any(runs []Run) bool {
-	return slices.ContainsFunc(runs, func(r Run) bool { return a.HasID(r.ID) })
+	return slices.ContainsFunc(runs, func(r Run) bool { return a.RequestedID(r.ID) })
 }
 
-// of returns the run of a container that is to be replaced, or false.
+// of returns the run of a container that is to be replaced on request, or false.
 func (a *Asked) of(container string) (Run, bool) {
 	if a.Pending() {
 		for i := len(a.Runs) - 1; i >= 0; i-- {
@@ -90,27 +99,46 @@ func (a *Asked) Count(container string) int {
 func (a *Asked) With(runs []Run, message string, now time.Time) *Asked {
 	next := &Asked{At: now, Message: message}
 	if a != nil {
-		next.Runs, next.Counts = slices.Clone(a.Runs), a.Counts
+		next.Runs, next.Own, next.Counts = slices.Clone(a.Runs), a.Own, a.Counts
 	}
 	for _, r := range runs {
-		if next.at(r.ID) < 0 {
+		if !has(next.Runs, r.ID) {
 			next.Runs = append(next.Runs, r)
 		}
 	}
 	return next
 }
 
-// Without takes back runs that were not acted on.
+// WithOwn has these runs as those to be replaced for a reason of the engine's own, instead of those
+// that it had; it returns a itself if they are the same.
+func (a *Asked) WithOwn(own []Run) *Asked {
+	next := &Asked{}
+	if a != nil {
+		*next = *a
+	}
+	if slices.Equal(next.Own, own) {
+		return a
+	}
+	next.Own = own
+	return next.orNil()
+}
+
+// orNil returns nil instead of a value that says nothing.
+func (a *Asked) orNil() *Asked {
+	if len(a.Runs)+len(a.Own)+len(a.Counts) == 0 {
+		return nil
+	}
+	return a
+}
+
+// Without takes back requested runs that were not acted on.
 func (a *Asked) Without(taken func(Run) bool) *Asked {
 	if !a.Pending() {
 		return a
 	}
 	next := *a
 	next.Runs = slices.DeleteFunc(slices.Clone(a.Runs), taken)
-	if len(next.Runs)+len(next.Counts) == 0 {
-		return nil
-	}
-	return &next
+	return next.orNil()
 }
 
 // After returns what is left to do when the runtime shows this view of the pod; a itself if nothing
@@ -136,14 +164,15 @@ func (a *Asked) After(pod *v1.Pod, view *runtime.PodStatus) *Asked {
 			left = append(left, r)
 		}
 	}
-	if len(left) == len(a.Runs) {
+	own := slices.DeleteFunc(slices.Clone(a.Own), func(r Run) bool { return memberOf(pod, r.Container) == nil || replaced(r, view) })
+	if len(left) == len(a.Runs) && len(own) == len(a.Own) {
 		return a
 	}
-	next := &Asked{At: a.At, Message: a.Message, Runs: left, Counts: a.Counts}
+	next := &Asked{At: a.At, Message: a.Message, Runs: left, Own: own, Counts: a.Counts}
 	if counts != nil {
 		next.Counts = counts
 	}
-	return next
+	return next.orNil()
 }
 
 // replaced reports whether a later run of the container has begun. A run that was only created has

@@ -3,6 +3,7 @@ package restarts_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -197,5 +198,39 @@ func TestAsked(t *testing.T) {
 	}
 	if left := asked("main#1", map[string]int{"main": 3}).Without(main); left.Count("main") != 3 || left.Pending() {
 		t.Errorf("the count is lost: %+v", left)
+	}
+}
+
+// TestOwn: spec/runtime.md 6.12: runs that are replaced for a reason of the engine's own are no requests: they are neither told nor counted.
+func TestOwn(t *testing.T) {
+	var none *restarts.Asked
+	id := runtime.ContainerID{Runtime: "t", ID: "main#1"}
+	runs := asked("main#1", nil).Runs
+	own := none.WithOwn(runs)
+	if !own.Pending() || !own.Has(id) || !own.HasID(id.String()) || own.Requested(id) || own.Any(runs) || own.String() != "" {
+		t.Errorf("%+v", own)
+	}
+	if own.WithOwn(slices.Clone(runs)) != own || none.WithOwn(nil) != nil || own.WithOwn(nil) != nil {
+		t.Error("the same runs make another value, or none a value")
+	}
+	if after := own.After(newPod(""), view("main#1=exited")); after != own {
+		t.Errorf("nothing has replaced it: %+v", after)
+	}
+	if after := own.After(newPod(""), view("main#2=running main#1=exited")); after != nil {
+		t.Errorf("it is replaced: %+v", after)
+	}
+	both := own.With(runs, "The disk is new.", time.Unix(1, 0))
+	if !both.Requested(id) || say(both.Own) != "main#1" || both.String() == "" {
+		t.Errorf("a caller wants it, too: %+v", both)
+	}
+	if left := both.Without(func(restarts.Run) bool { return true }); left.Requested(id) || !left.Has(id) {
+		t.Errorf("the request was taken back: %+v", left)
+	}
+	if after := both.After(newPod(""), view("main#2=running main#1=exited")); after.Pending() || after.Count("main") != 1 {
+		t.Errorf("it was replaced on request: %+v", after)
+	}
+	runs[0].Container = "gone"
+	if after := none.WithOwn(runs).After(newPod(""), view("")); after != nil {
+		t.Errorf("its container is no longer part of the pod: %+v", after)
 	}
 }

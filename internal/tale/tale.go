@@ -122,11 +122,11 @@ func (t *Tale) counted(pod string, c v1.ContainerStatus) {
 	t.restarts[name] = c.RestartCount
 }
 
-// restarting reports whether a container was created for another run but not started, or is to be
-// restarted on request.
+// restarting reports whether a container was created for another run but not started, or was stopped
+// in order to be started again.
 func restarting(s *v1.PodStatus) bool {
 	return slices.ContainsFunc(slices.Concat(s.InitContainerStatuses, s.ContainerStatuses), func(c v1.ContainerStatus) bool {
-		return c.LastTerminationState.Terminated != nil && c.State.Waiting != nil && (c.State.Waiting.Reason == "" || c.State.Waiting.Reason == "RestartRequested")
+		return c.LastTerminationState.Terminated != nil && c.State.Waiting != nil && slices.Contains([]string{"", "RestartRequested", "Restarting"}, c.State.Waiting.Reason)
 	})
 }
 

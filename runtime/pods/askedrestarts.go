@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/restarts"
@@ -13,6 +14,15 @@ import (
 
 // asked returns the restarts that were asked for in a pod.
 func (m *Manager) asked(uid types.UID) *restarts.Asked { return m.options.Restarts(uid) }
+
+// rememberOwn has the host remember which runs this sync stops in order to start their containers
+// again, before anything stops (spec/runtime.md 6.12).
+func (m *Manager) rememberOwn(ctx context.Context, pod *v1.Pod, own []restarts.Run) {
+	asked := m.asked(pod.UID)
+	if next := asked.WithOwn(own); next != asked {
+		m.options.RecordRestarts(ctx, pod.UID, next)
+	}
+}
 
 // stopAsked stops the containers whose restart was asked for, concurrently but sidecars after the
 // app containers, as when a pod ends (spec/runtime.md 6.11). A container that does not stop is
@@ -62,7 +72,7 @@ func (st *starting) restartAsked() bool {
 	}
 	for _, record := range st.status.Containers {
 		if record.Name == st.spec.Name && record.State != runtime.Created {
-			return asked.Has(record.ID)
+			return asked.Requested(record.ID)
 		}
 	}
 	return false

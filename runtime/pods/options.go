@@ -50,11 +50,12 @@ type ProbeSource interface {
 	ProbeResults(id runtime.ContainerID) (startup, liveness ProbeResult)
 }
 
-// AskedRestarts are the restarts of a pod's containers that were asked for. Its fields:
+// AskedRestarts are the runs of a pod's containers that are to be replaced. Its fields:
 //
 //	At      time.Time      // when a restart was last asked for
 //	Message string         // why
-//	Runs    []Run          // the runs that are still to be replaced
+//	Runs    []Run          // the runs that are still to be replaced because that was asked for
+//	Own     []Run          // those that are to be replaced for a reason of the engine's own
 //	Counts  map[string]int // by container, how many restarts were made because they were asked for
 type AskedRestarts = restarts.Asked
 
@@ -248,6 +249,12 @@ type Options struct {
 	// that they name are stopped and replaced without a back-off (spec/runtime.md 6.11). It is
 	// called without a lock and must not block. Nil: there are none. Engine.
 	Restarts func(uid types.UID) *AskedRestarts
+	// RecordRestarts stores what Restarts returns of a pod from now on; only Own differs from what it
+	// returned before. It is called before containers stop that are started again although an exit
+	// could end them for good, and returns once that is stored (spec/runtime.md 6.12). Nil: a
+	// container that ends with 0 when it is stopped, and whose next start fails, counts as done.
+	// Engine.
+	RecordRestarts func(ctx context.Context, uid types.UID, next *AskedRestarts)
 	// BeforeRemove is called before a container's record is removed, so that its exit
 	// state can be stored first. An error keeps the container. Nil: no call. Engine.
 	BeforeRemove func(ctx context.Context, uid types.UID, name string, id runtime.ContainerID) error
@@ -313,6 +320,9 @@ func (o *Options) complete() error {
 	}
 	if o.Restarts == nil {
 		o.Restarts = func(types.UID) *AskedRestarts { return nil }
+	}
+	if o.RecordRestarts == nil {
+		o.RecordRestarts = func(context.Context, types.UID, *AskedRestarts) {}
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}

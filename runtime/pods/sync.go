@@ -24,6 +24,7 @@ import (
 func (m *Manager) SyncPod(ctx context.Context, pod *v1.Pod, status *runtime.PodStatus) Result {
 	plan := m.computeActions(pod, status)
 	s := &podSync{m: m, pod: pod, status: status, plan: plan, began: m.options.Clock.Now()}
+	m.rememberOwn(ctx, pod, plan.Own)
 	if plan.Empty() && m.hasCgroup(pod) {
 		m.refreshVolumes(ctx, pod)
 		s.finishResize()

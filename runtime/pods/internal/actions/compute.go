@@ -7,12 +7,57 @@ import (
 
 	"github.com/podwright/podwright/internal/proberesult"
 	"github.com/podwright/podwright/internal/restartpolicy"
+	"github.com/podwright/podwright/internal/restarts"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/pods/internal/meta"
 )
 
 // Compute returns what the pod needs next (spec/runtime.md 6).
 func Compute(in Input) Plan {
+	p := compute(in)
+	p.Own = ownRuns(in, &p)
+	return p
+}
+
+// ownRuns returns the runs of app containers that stop, or were stopped, in order to be started
+// again, although an exit can end their containers for good (6.12). A run that goes on, because
+// there is no reason left to stop it, may end by itself: it is no longer one of them.
+func ownRuns(in Input, p *Plan) (runs []restarts.Run) {
+	if in.Asked != nil {
+		for _, r := range in.Asked.Own {
+			if !goesOn(in, p, r) {
+				runs = append(runs, r)
+			}
+		}
+	}
+	for i := range in.Pod.Spec.Containers {
+		c := &in.Pod.Spec.Containers[i]
+		record := in.Status.Container(c.Name)
+		if record != nil && record.State != runtime.Exited && restartpolicy.Effective(in.Pod, c) != v1.RestartPolicyAlways &&
+			!in.Asked.Has(record.ID) && p.replaces(in, c, record) {
+			runs = append(runs, restarts.RunOf(record, in.Status))
+		}
+	}
+	return runs
+}
+
+// goesOn reports whether a run still runs and the plan leaves it alone.
+func goesOn(in Input, p *Plan, r restarts.Run) bool {
+	record := in.Status.Container(r.Container)
+	return record != nil && record.State == runtime.Running && record.ID.String() == r.ID &&
+		!p.KillPod && !slices.ContainsFunc(p.Kill, func(k Kill) bool { return k.Record == record })
+}
+
+// replaces reports whether the plan stops a container's run in order to start another one.
+func (p *Plan) replaces(in Input, c *v1.Container, record *runtime.ContainerStatus) bool {
+	if p.CreateSandbox {
+		return record.State != runtime.Created && runsInNewSandbox(in, c)
+	}
+	return slices.ContainsFunc(p.Kill, func(k Kill) bool { return k.Record == record && k.Restart })
+}
+
+// compute is Compute without the runs to remember.
+func compute(in Input) Plan {
 	if in.Pod.DeletionTimestamp == nil {
 		if reset := resets(in); reset != nil {
 			return Plan{Reset: reset}
@@ -188,7 +233,7 @@ func runningApp(in Input, c *v1.Container, record *runtime.ContainerStatus) (rea
 	if meta.Changed(c, record) {
 		return Changed, true
 	}
-	if in.Asked.Has(record.ID) {
+	if in.Asked.Requested(record.ID) {
 		return Requested, true
 	}
 	var results Probes

@@ -119,7 +119,7 @@ func (w *initWalk) sidecar(i int, c *v1.Container, record *runtime.ContainerStat
 		return
 	}
 	var results Probes
-	probed, asked := w.in.Probes != nil, w.in.Asked.Has(record.ID)
+	probed, asked := w.in.Probes != nil, w.in.Asked.Requested(record.ID)
 	if probed && (c.StartupProbe != nil || c.LivenessProbe != nil) {
 		results = w.in.Probes[record.ID]
 	}
@@ -162,7 +162,7 @@ func (w *initWalk) resize(i int, c *v1.Container, record *runtime.ContainerStatu
 
 // appBegan reports whether an app container is created or running. One that has exited, or was created
 // in an older sandbox, does not count: init has not been done there. One that was stopped in this
-// sandbox for a restart that was asked for counts: init does not run again for that.
+// sandbox in order to be replaced counts: init does not run again for that.
 func appBegan(in Input) bool {
 	for i := range in.Pod.Spec.Containers {
 		record := in.Status.Container(in.Pod.Spec.Containers[i].Name)

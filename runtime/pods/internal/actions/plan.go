@@ -23,7 +23,7 @@ type Input struct {
 	Probes map[runtime.ContainerID]Probes
 	// Resizes has what running containers need. Nil, or no entry: nothing.
 	Resizes map[runtime.ContainerID]Resize
-	// Asked has the runs to replace because a restart was asked for. Nil: none.
+	// Asked has the runs to replace, whatever the restart policy says about their end. Nil: none.
 	Asked *restarts.Asked
 }
 
@@ -86,6 +86,10 @@ type Plan struct {
 	StartEphemeral []int
 	StartInit      []int
 	StartApp       []int
+
+	// Own are the runs to be remembered as those that are replaced for a reason of the engine's
+	// own, before anything stops (spec/runtime.md 6.12).
+	Own []restarts.Run
 
 	// ResizeInit and ResizeApp are running containers whose resources must be updated
 	// in place, ascending (spec/runtime.md 7, step 9).

@@ -1,0 +1,246 @@
+package enginetest_test
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/fake"
+)
+
+// jobRuntime runs a job of ten minutes that ends well when it is stopped. As long as it is sick,
+// probes of runs before the given one fail.
+func jobRuntime(sick *atomic.Bool, healthy uint32) *fake.Runtime {
+	return fake.New(fake.Options{Script: func(l fake.Launch) fake.Script {
+		return fake.Script{
+			OnTERM: fake.Exit{After: time.Second}, Exit: &fake.Exit{After: 10 * time.Minute},
+			Exec: func(fake.Exec) fake.ExecResult {
+				if sick.Load() && l.Attempt < healthy {
+					return fake.ExecResult{Code: 1}
+				}
+				return fake.ExecResult{}
+			},
+		}
+	}})
+}
+
+// probedJob is a pod for a job with a liveness probe.
+func probedJob(policy v1.RestartPolicy) *v1.Pod {
+	p := sized(withPolicy(newPod("job"), policy), "100m", "64Mi")
+	c := &p.Spec.Containers[0]
+	c.LivenessProbe = check("live")
+	c.ResizePolicy = []v1.ContainerResizePolicy{{ResourceName: v1.ResourceMemory, RestartPolicy: v1.RestartContainer}}
+	return p
+}
+
+// stopReasons are reasons of the engine's own to stop a container in order to start it again.
+func stopReasons(sick *atomic.Bool) map[string]func(p *v1.Pod) *v1.Pod {
+	return map[string]func(p *v1.Pod) *v1.Pod{
+		"liveness": func(p *v1.Pod) *v1.Pod {
+			sick.Store(true)
+			return p
+		},
+		"image": func(p *v1.Pod) *v1.Pod {
+			p = p.DeepCopy()
+			p.Spec.Containers[0].Image = "app:2"
+			return p
+		},
+		"resize": func(p *v1.Pod) *v1.Pod {
+			p = p.DeepCopy()
+			p.Spec.Containers[0].Resources.Limits[v1.ResourceMemory] = resource.MustParse("128Mi")
+			return p
+		},
+		"sandbox": func(p *v1.Pod) *v1.Pod {
+			p = p.DeepCopy()
+			p.Spec.HostNetwork = true
+			return p
+		},
+	}
+}
+
+// TestStoppedRunIsReplaced: 6.12: a job that was stopped in order to be started again is not done, although it ended well: not while
+// the next start fails, and not for the next agent. It is once it ends by itself.
+func TestStoppedRunIsReplaced(t *testing.T) {
+	for reason := range stopReasons(nil) {
+		for _, trouble := range []string{"no container", "killed agent", "full disk", "hung disk"} {
+			for _, policy := range []v1.RestartPolicy{v1.RestartPolicyOnFailure, v1.RestartPolicyNever} {
+				if policy == v1.RestartPolicyNever && reason != "image" { // the rest is the end of a container that never runs twice
+					continue
+				}
+				t.Run(fmt.Sprintf("%s, %s, %s", reason, trouble, policy), func(t *testing.T) {
+					t.Parallel()
+					synctest.Test(t, func(t *testing.T) { stoppedRunIsReplaced(t, reason, trouble, policy) })
+				})
+			}
+		}
+	}
+}
+
+func stoppedRunIsReplaced(t *testing.T, reason, trouble string, policy v1.RestartPolicy) {
+	killed := trouble == "killed agent"
+	var sick atomic.Bool
+	n := newHost(t, jobRuntime(&sick, 1))
+	pod := probedJob(policy)
+	r := n.agent()
+	r.set(pod)
+	r.phase(pod.UID, v1.PodRunning, time.Minute)
+	<-time.After(30 * time.Second)
+	effect := fake.Effect{Err: errors.New("no room")}
+	if killed {
+		effect = fake.Effect{Hang: true}
+	}
+	answers := make(chan struct{})
+	switch trouble {
+	case "full disk":
+		n.setFull(true)
+	case "hung disk":
+		n.setFullWhile(func() bool {
+			<-answers
+			return false
+		})
+	}
+	makes := n.rt.Inject(fake.Fault{Match: fake.Match{Method: fake.CreateContainer}, Effect: effect})
+	pod = stopReasons(&sick)[reason](pod)
+	r.set(pod)
+	r.within(time.Minute, "a stop", func() error {
+		if n.rt.Running(pod.UID, "main") > 0 || n.rt.CallCount(fake.CreateContainer) < 2 {
+			return errors.New(r.explain(pod.UID))
+		}
+		return nil
+	})
+	<-time.After(2 * time.Minute)
+	if st := r.pod(pod.UID).Status; !killed && (st.Phase != v1.PodRunning || st.ContainerStatuses[0].State.Waiting == nil || st.ContainerStatuses[0].State.Waiting.Reason != "CreateContainerError") {
+		t.Errorf("while nothing can be created: %+v", st)
+	}
+	if killed {
+		n.kill(r)
+		makes()
+		makes = n.rt.Inject(fake.Fault{Match: fake.Match{Method: fake.CreateContainer}, Effect: fake.Effect{Err: errors.New("no room")}})
+		r = n.agent()
+		r.set(pod)
+		<-time.After(time.Minute)
+		if st := r.pod(pod.UID).Status; st.Phase != v1.PodRunning || st.ContainerStatuses[0].State.Waiting == nil {
+			t.Errorf("the next agent says %+v", st)
+		}
+	}
+	makes()
+	close(answers)
+	n.setFull(false)
+	r.phase(pod.UID, v1.PodSucceeded, time.Hour)
+	<-time.After(time.Hour)
+	if got, want := r.restarts(pod.UID), "main 2/1"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if got := r.phasesOf(pod.UID); got != "[Running Succeeded]" {
+		t.Errorf("phases %s", got)
+	}
+	if e, _ := r.engine.Explain(pod.UID); e.Restart != "" {
+		t.Errorf("a restart without a request: %s", e.Restart)
+	}
+}
+
+// TestFailedProbeOfJobBacksOff: 6.12, 17.1: a job that fails its probe time and again is no success while it waits for its next start.
+func TestFailedProbeOfJobBacksOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var sick atomic.Bool
+		sick.Store(true)
+		r := newRig(t, jobRuntime(&sick, 5), t.TempDir()).start()
+		pod := probedJob(v1.RestartPolicyOnFailure)
+		r.set(pod)
+		r.phase(pod.UID, v1.PodSucceeded, time.Hour)
+		if got, want := r.restarts(pod.UID), "main 6/5"; got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+		if got := r.phasesOf(pod.UID); got != "[Running Succeeded]" || r.events.count("job BackOff") == 0 {
+			t.Errorf("phases %s, %d events of a back-off", got, r.events.count("job BackOff"))
+		}
+	})
+}
+
+// TestRunThatGoesOnMayEnd: 6.12: if the reason for a stop has gone before the runtime could stop the job, its end counts: it is not
+// run again, neither by this agent nor by the next one.
+func TestRunThatGoesOnMayEnd(t *testing.T) {
+	for _, killed := range []bool{false, true} {
+		t.Run(fmt.Sprintf("killed %v", killed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var sick atomic.Bool
+				n := newHost(t, jobRuntime(&sick, 1))
+				pod := probedJob(v1.RestartPolicyOnFailure)
+				r := n.agent()
+				r.set(pod)
+				r.phase(pod.UID, v1.PodRunning, time.Minute)
+				stops := n.rt.Inject(fake.Fault{Match: fake.Match{Method: fake.StopContainer}, Effect: fake.Effect{Err: runtime.ErrUnavailable}})
+				changed := stopReasons(&sick)["image"](pod)
+				r.set(changed)
+				<-time.After(time.Minute)
+				if rec := n.records()[pod.UID]; rec == nil || rec.Restarts == nil || len(rec.Restarts.Own) != 1 {
+					t.Fatalf("the record: %+v", rec)
+				}
+				if killed {
+					n.kill(r)
+					r = n.agent()
+				}
+				r.set(pod)
+				<-time.After(time.Minute)
+				stops()
+				r.phase(pod.UID, v1.PodSucceeded, time.Hour)
+				<-time.After(time.Hour)
+				if got, want := r.restarts(pod.UID), "main 1/0"; got != want {
+					t.Errorf("%s, want %s", got, want)
+				}
+			})
+		})
+	}
+}
+
+// TestStoppedRunKilledAtEveryPoint: 6.12: the agent is killed before and after each operation on the disk while a job gets another image. The job
+// runs to its own end with the new image, and nothing takes the end of the stopped run for it.
+func TestStoppedRunKilledAtEveryPoint(t *testing.T) {
+	t.Parallel()
+	points := 0
+	synctest.Test(t, func(t *testing.T) { points = stoppedRunKilledAt(t, 0) })
+	if points < 4 {
+		t.Fatalf("only %d points", points)
+	}
+	for at := 1; at <= points; at++ {
+		t.Run(fmt.Sprint(at), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { stoppedRunKilledAt(t, at) })
+		})
+	}
+}
+
+func stoppedRunKilledAt(t *testing.T, at int) (points int) {
+	var sick atomic.Bool
+	n := newHost(t, jobRuntime(&sick, 0))
+	pod := probedJob(v1.RestartPolicyOnFailure)
+	r := n.agent()
+	r.set(pod)
+	r.phase(pod.UID, v1.PodRunning, time.Minute)
+	<-time.After(10 * time.Second)
+	n.points, n.killAt = 0, at
+	pod = stopReasons(&sick)["image"](pod)
+	r.set(pod)
+	select {
+	case <-n.killed:
+	case <-time.After(30 * time.Second):
+	}
+	n.kill(r)
+	points, n.killAt = n.points, 0
+	r = n.agent()
+	r.set(pod)
+	r.phase(pod.UID, v1.PodSucceeded, time.Hour)
+	if got, want := r.restarts(pod.UID), "main 2/1"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if got := r.phasesOf(pod.UID); got != "[Running Succeeded]" {
+		t.Errorf("phases %s", got)
+	}
+	return points
+}
