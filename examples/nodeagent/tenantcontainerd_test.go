@@ -24,7 +24,10 @@ import (
 	"github.com/podwright/podwright/internal/patience"
 )
 
-var tenantFiles = flag.Int("tenant.files", 50_000, "how many files TestContainerdHostileTenant puts into a volume")
+var (
+	tenantFiles  = flag.Int("tenant.files", 20_000, "how many files TestContainerdHostileTenant puts into a volume")
+	tenantLevels = flag.Int("tenant.levels", 10_000, "how deep a folder it makes in another one")
+)
 
 // tenant serves manifests, one per path, until it withdraws them all.
 type tenant struct {
@@ -261,7 +264,7 @@ func emptyDirOf(root string, p *v1.Pod) string {
 	return filepath.Join(root, "pods", string(p.UID), "volumes/kubernetes.io~empty-dir/data")
 }
 
-// fill does what a container's own programs would need minutes for: a tree of 100,000 levels, or
+// fill does what a container's own programs would need minutes for: a tree of many levels, or
 // a folder of many files.
 func fill(t *testing.T, name, dir string) {
 	t.Helper()
@@ -273,7 +276,7 @@ func fill(t *testing.T, name, dir string) {
 			_ = syscall.Close(file)
 		}
 	} else {
-		for i := 0; err == nil && i < 100_000; i++ {
+		for i := 0; err == nil && i < *tenantLevels; i++ {
 			if err = syscall.Mkdirat(fd, "d", 0o755); err == nil {
 				above := fd
 				fd, err = syscall.Openat(above, "d", syscall.O_DIRECTORY|syscall.O_RDONLY, 0)

@@ -138,8 +138,8 @@ beside() {
 #
 #   compute  the unit tests of the main module, which mostly compute, in virtual time, and of the
 #            other modules; then those of the module kube on a real API server, beside fuzzing
-#   real-N   the tests on one containerd, which mostly wait; the first lane begins with those
-#            that need an API server too
+#   node     those that need a containerd and an API server
+#   real-N   the tests on one containerd, which mostly wait
 #
 # They share nothing but the CPU: every test on a containerd or an API server has one of its
 # own, with its own folders, addresses and cgroups (internal/containerdtest, kube/apitest).
@@ -189,10 +189,9 @@ real() {
 	tests kube "${containerd[@]}" $(with_tests kube containerd .)
 }
 
-# real_first is the first of these lanes.
-real_first() {
-	$only_e2e || tests examples $race -count=1 -tags apiserver,containerd -run ContainerdAPIServer ./kubenode
-	real "$1"
+# node has the tests of an agent that joins a cluster.
+node() {
+	tests examples $race -count=1 -tags apiserver,containerd -run ContainerdAPIServer ./kubenode
 }
 
 # compile compiles what the lanes need: go commands side by side would each do so. What
@@ -209,15 +208,18 @@ compile() {
 events() {
 	trap 'for pid in "${running[@]}"; do kill -- "-$pid" 2>/dev/null || true; done' EXIT
 	compile
-	local i lane=real_first lanes=()
+	local i lane lanes=()
+	if ! $only_e2e; then
+		beside node node
+		lanes+=("node $!")
+	fi
 	for i in "${!runtimes[@]}"; do
-		beside "real-$i" "$lane" "${runtimes[i]}"
-		lanes+=($!)
-		lane=real
+		beside "real-$i" real "${runtimes[i]}"
+		lanes+=("real-$i $!")
 	done
 	$only_e2e || compute
-	for i in "${!lanes[@]}"; do
-		show "real-$i" "${lanes[i]}"
+	for lane in "${lanes[@]}"; do
+		show $lane
 	done
 }
 
