@@ -55,7 +55,7 @@ func (w *Workers) problemOf(e *machine.Explanation, c *machine.Call, now time.Ti
 		return problem.Problem{Since: since, Waits: e.Waiting, Advice: "look at the other problems: housekeeping waits for a source's first word, or for the gate to open"},
 			now.Sub(since) >= problem.PassLimit
 	case failing && e.LastErr != nil && now.Sub(since) >= problem.SetupLimit:
-		p := problem.Problem{Since: since, Waits: "an object that it refers to", Advice: "make the object, or remove the reference from the pod"}
+		p := problem.Problem{Since: since, Waits: "an object or a path that it refers to", Advice: "look at the cause: make what is missing, or mend the reference in the pod"}
 		return p.Because(e.LastErr), true
 	case e.Why == machine.WhyNameTaken || e.Why == machine.WhyNameRunning:
 		since := w.wall(e.Since)

@@ -96,8 +96,10 @@ func logQuery(query url.Values, now time.Time) (containerlog.Options, error) {
 		}
 	}
 	if text := query.Get("since"); text != "" {
-		if ago, err := time.ParseDuration(text); err == nil && ago > 0 {
-			o.Since = now.Add(-ago)
+		if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
+			if ago > 0 { // 0 is no limit, as in kubectl
+				o.Since = now.Add(-ago)
+			}
 		} else if o.Since, err = time.Parse(time.RFC3339, text); err != nil {
 			return o, refusal{http.StatusBadRequest, fmt.Sprintf("since: %q is neither a duration such as 5m nor a time as in RFC 3339", text)}
 		}

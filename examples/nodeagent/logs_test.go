@@ -57,6 +57,9 @@ func TestLogQuery(t *testing.T) {
 	if err != nil || !o.Follow || o.Previous || !o.Timestamps || *o.Tail != 5 || *o.LimitBytes != 7 || !o.Since.Equal(now.Add(-time.Hour)) {
 		t.Errorf("%+v, %v", o, err)
 	}
+	if o, err := logQuery(url.Values{"since": {"0s"}}, now); err != nil || !o.Since.IsZero() {
+		t.Errorf("no limit: %+v, %v", o, err)
+	}
 	for _, wrong := range []string{"follow=maybe", "tail=x", "tail=-2", "limit=0", "since=yesterday", "since=-5m"} {
 		q, err := url.ParseQuery(wrong)
 		if err != nil {

@@ -271,7 +271,7 @@ func usersCode() []userCode {
 		{name: "volume mounted", configure: volumes("Mounted"), pod: withVolume, named: same("Volumes.Mounted"), late: true, starts: all, ends: map[string]bool{"nil": true}},
 		{
 			name: "object", configure: func(c *podwright.Config, _ *rig, x *trouble) { c.Pods.Objects = userObjects{x} }, pod: withMap,
-			named: map[string]string{"panic": "GetConfigMap", "hang": "GetConfigMap", "nil": "an object that it refers to"}, ends: all,
+			named: map[string]string{"panic": "GetConfigMap", "hang": "GetConfigMap", "nil": "an object or a path that it refers to"}, ends: all,
 		},
 		{
 			name: "probe handler", configure: func(c *podwright.Config, _ *rig, x *trouble) {

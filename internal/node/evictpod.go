@@ -100,7 +100,7 @@ func (p *OnePod) Evict(ctx context.Context, uid types.UID, options EvictOptions)
 		return fmt.Errorf("evict pod %s/%s: it is critical, and critical pods are never evicted; remove it at its source: %w",
 			pod.Namespace, pod.Name, runtime.ErrFailedPrecondition)
 	case !residents.Known(pod.UID):
-		return fmt.Errorf("evict pod %s/%s: its life has not begun, Explain says what it waits for; try again, or remove it at its source: %w",
+		return fmt.Errorf("evict pod %s/%s: its life has not begun, its explanation says what it waits for; try again, or remove it at its source: %w",
 			pod.Namespace, pod.Name, runtime.ErrFailedPrecondition)
 	}
 	p.Logger.Info("Evicting a pod on request", "namespace", pod.Namespace, "name", pod.Name, "uid", pod.UID, "reason", options.Reason, "message", options.Message)

@@ -127,7 +127,7 @@ func (r *Restarts) mayRun(pod *v1.Pod) error {
 	case pod.DeletionTimestamp != nil, r.Residents.Lives.IsPodTerminationRequested(pod.UID):
 		why = "it is being stopped"
 	case !r.Residents.Known(pod.UID):
-		why = "its life has not begun, Explain says what it waits for"
+		why = "its life has not begun, its explanation says what it waits for"
 	default:
 		return nil
 	}

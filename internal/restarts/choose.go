@@ -38,12 +38,12 @@ func Choose(pod *v1.Pod, view *runtime.PodStatus, pending *Asked, names []string
 		}
 		run, ok := runOf(c, view, pending)
 		if !ok {
-			return nil, fmt.Errorf("container %s is not running; Explain says what it waits for: %w", name, runtime.ErrFailedPrecondition)
+			return nil, fmt.Errorf("container %s is not running; its explanation says what it waits for: %w", name, runtime.ErrFailedPrecondition)
 		}
 		runs = append(runs, run)
 	}
 	if len(runs) == 0 {
-		return nil, fmt.Errorf("none of its containers is running and can be restarted; Explain says what they wait for: %w", runtime.ErrFailedPrecondition)
+		return nil, fmt.Errorf("none of its containers is running and can be restarted; their explanation says what they wait for: %w", runtime.ErrFailedPrecondition)
 	}
 	return runs, nil
 }
