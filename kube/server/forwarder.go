@@ -139,6 +139,8 @@ func (f *forwarder) connect(data, failure incoming, port int32) {
 		_ = data.Reset()
 	} else {
 		_ = data.Close()
+		// Tells the client nothing more, and drops what it still sends: unread, that would hold up all its connections.
+		_ = data.Reset()
 	}
 	_ = failure.Close()
 }

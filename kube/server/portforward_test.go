@@ -11,10 +11,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/gorilla/websocket"
 	v1 "k8s.io/api/core/v1"
@@ -22,14 +24,16 @@ import (
 	"k8s.io/client-go/transport/spdy"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright/internal/patience"
 	"github.com/podwright/podwright/runtime"
 )
 
 // forwarding is a runtime that connects ports of its one sandbox itself. Port 80 sends back what it is sent,
-// once that has ended; port 90 says one thing and takes nothing; nothing listens on others.
+// once that has ended; port 90 says one thing and takes nothing; port 70 is like 80, but first hangs up on as many clients
+// as hangups says, after it has taken a little; nothing listens on others.
 type forwarding struct {
 	direct
-	open atomic.Int32
+	open, hangups atomic.Int32
 }
 
 func (f *forwarding) ForwardPort(ctx context.Context, sandbox string, port int32, conn io.ReadWriter) error {
@@ -38,7 +42,10 @@ func (f *forwarding) ForwardPort(ctx context.Context, sandbox string, port int32
 	switch {
 	case sandbox != "s1":
 		return runtime.ErrNotFound
-	case port == 80:
+	case port == 70 && f.hangups.Add(-1) >= 0:
+		_, err := conn.Read(make([]byte, 1))
+		return err
+	case port == 80, port == 70:
 		data, err := io.ReadAll(conn)
 		if err == nil {
 			_, err = conn.Write(data)
@@ -154,6 +161,38 @@ func TestForwardHere(t *testing.T) {
 		})
 	}
 	all.Wait()
+}
+
+// KH4: a pod that hangs up on clients that are still sending, as on an upload that it refuses, holds up no other connection:
+// all of a client share one, in which what was not read would be in the way.
+func TestForwardToPodThatHangsUp(t *testing.T) {
+	const hangups = 10
+	rt := &forwarding{}
+	rt.hangups.Store(hangups)
+	address := forwarded(t, newRig(t, rt), 70)
+	for range hangups {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = conn.SetWriteDeadline(time.Now().Add(patience.Of(20 * time.Second)))
+		if err := flood(conn); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatal("a connection on which the pod has hung up does not end")
+		}
+		_ = conn.Close()
+	}
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_, err = io.WriteString(conn, "hello")
+	if err := errors.Join(err, conn.(*net.TCPConn).CloseWrite(), conn.SetReadDeadline(time.Now().Add(patience.Of(20*time.Second)))); err != nil {
+		t.Fatal(err)
+	}
+	if back, err := io.ReadAll(conn); err != nil || string(back) != "hello" {
+		t.Errorf("the next connection has %q, %v", back, err)
+	}
 }
 
 // KH6: connections end with the client and with the server, though neither side goes on.

@@ -159,10 +159,10 @@ func (j *job) finish() error {
 // abort kills a command's session. What it started in others ends with the container.
 func (r *Runtime) abort(j *job) {
 	_ = j.process.KillTree()
-	j.release()
 	// In an uninterruptible system call it may take long to end: the caller does not
-	// wait for it, Close does.
+	// wait for it, Close does. Nor does it wait for a reader of its output, who may take nothing for hours.
 	r.work.Go(func() { reap(j.process.Identity().PID, 0) })
+	j.release()
 }
 
 // release stops reading output, once all there is has been read, and frees everything.

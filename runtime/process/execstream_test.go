@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -141,6 +143,30 @@ func TestExecStreamEnds(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A killed command whose client takes no output leaves no zombie until the client goes on, which may take hours.
+func TestStuckClientKeepsNoZombie(t *testing.T) {
+	r := newRuntime(t, Supervisor{})
+	id := runContainer(t, r, shell("sleep 1000"))
+	client, pidFile := &stuck{begun: make(chan struct{}), release: make(chan struct{})}, filepath.Join(t.TempDir(), "pid")
+	release := sync.OnceFunc(func() { close(client.release) })
+	t.Cleanup(release)
+	done := make(chan error, 1)
+	go func() {
+		done <- r.ExecStream(context.Background(), id, script("echo $$ > "+pidFile+"; echo; exec sleep 1000"), cri.Streams{Stdout: client})
+	}()
+	<-client.begun
+	pid := strings.TrimSpace(readFile(t, pidFile))
+	must(t, r.StopContainer(t.Context(), id, 0))
+	patience.Until(t, "the command is reaped", func() bool {
+		_, err := os.Stat("/proc/" + pid)
+		return errors.Is(err, os.ErrNotExist)
+	})
+	release()
+	if err := <-done; cri.Class(err) != runtime.ErrFailedPrecondition {
+		t.Error(err)
+	}
 }
 
 func TestExecStreamRefused(t *testing.T) {

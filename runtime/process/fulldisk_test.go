@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/podwright/podwright/internal/patience"
+	"github.com/podwright/podwright/runtime/process/internal/crilog"
 )
 
 // smallDisk returns the folder of a runtime on a file system of 1 MiB.
@@ -212,4 +214,37 @@ func TestFullDiskAtStart(t *testing.T) {
 	}
 	r = openRuntime(t, root, Supervisor{})
 	must(t, r.StopContainer(t.Context(), id, 0))
+}
+
+// What a full disk did not take is lost, but no line that is written once there is room.
+func TestFullDiskLosesNoLaterLine(t *testing.T) {
+	root := smallDisk(t)
+	clock := clocktesting.NewFakePassiveClock(time.Unix(1e9, 0))
+	log, err := crilog.Open(root, "0.log", clock)
+	must(t, err)
+	defer func() { must(t, log.Close()) }()
+	s := log.Stream("stdout")
+	long := bytes.Repeat([]byte("x"), 5000)
+	_, err = s.Write(append(long, '\n'))
+	must(t, err)
+	free := fill(t, root)
+	for range 2 {
+		if _, err := s.Write(append(long, '\n')); !errors.Is(err, unix.ENOSPC) {
+			t.Fatalf("write on a full disk: %v", err)
+		}
+	}
+	written := func() string {
+		data, err := os.ReadFile(filepath.Join(root, "0.log"))
+		must(t, err)
+		return string(data)
+	}
+	if strings.HasSuffix(written(), "\n") {
+		t.Fatal("no entry was cut off: the test proves nothing")
+	}
+	free()
+	_, err = s.Write([]byte("next\n"))
+	must(t, err)
+	if lines := strings.Split(written(), "\n"); len(lines) != 4 || !strings.HasSuffix(lines[2], " stdout F next") || len(lines[2]) > 100 {
+		t.Errorf("%d lines; the last is %.200q", len(lines)-1, lines[len(lines)-2])
+	}
 }

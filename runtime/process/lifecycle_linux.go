@@ -12,6 +12,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/process/internal/crilog"
 	"github.com/podwright/podwright/runtime/process/internal/osproc"
 )
 
@@ -157,6 +158,11 @@ func (r *Runtime) supervisorEnded(c *container, u *run) {
 // adopt copies the output of, and watches, a running process without a supervisor.
 func (r *Runtime) adopt(c *container, u *run) {
 	output, err := openOutput(c.dir, &c.record, r.clock)
+	if err != nil {
+		r.log.Error(err, "The log of an adopted container cannot be opened; what it writes until then is lost", "container", c.record.ID)
+		// Its output is read all the same: a container does not wait for a disk.
+		output, err = copyOutput(c.dir, crilog.Late(c.record.LogDir, c.record.LogName, r.clock))
+	}
 	if err != nil {
 		r.log.Error(err, "The output of an adopted container is not logged", "container", c.record.ID)
 	}

@@ -139,15 +139,19 @@ func openOutputFiles(dir string, record *containerRecord) (*outputFiles, error) 
 // openOutput starts to copy a container's output. While no process has the FIFOs
 // open for writing the pumps end at once.
 func openOutput(dir string, record *containerRecord, clock clock.PassiveClock) (*output, error) {
-	o := &output{}
 	if record.LogName == "" {
-		return o, nil
+		return &output{}, nil
 	}
 	log, err := crilog.Open(record.LogDir, record.LogName, clock)
 	if err != nil {
 		return nil, err
 	}
-	o.log = log
+	return copyOutput(dir, log)
+}
+
+// copyOutput starts to copy a container's output to a log.
+func copyOutput(dir string, log *crilog.Writer) (*output, error) {
+	o := &output{log: log}
 	for i, name := range [...]string{stdoutFile, stderrFile} {
 		pipe, err := os.OpenFile(filepath.Join(dir, name), os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 		if err != nil {

@@ -4,15 +4,20 @@ package process
 
 import (
 	"errors"
+	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"golang.org/x/sys/unix"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/internal/durable"
 	"github.com/podwright/podwright/internal/patience"
@@ -301,4 +306,78 @@ func TestFolderInUse(t *testing.T) {
 	}
 	must(t, r.Close(t.Context()))
 	openRuntime(t, r.root, Supervisor{})
+}
+
+// A container whose log cannot be opened when an agent starts, as on a disk that is read-only for a while, runs on, and
+// is logged again once that is over.
+func TestAdoptedContainerDoesNotWaitForItsLog(t *testing.T) {
+	root, dir := filepath.Join(t.TempDir(), "root"), t.TempDir()
+	r := openRuntime(t, root, Supervisor{})
+	id := runContainer(t, r, shell(waitForFile(dir+"/talk", "head -c 300000 /dev/zero | tr '\\0' '\\n'; touch "+dir+"/said; ")+
+		waitForFile(dir+"/again", "echo back; sleep 1000")))
+	log := status(t, r, id).GetLogPath()
+	must(t, r.Close(t.Context()))
+	must(t, os.RemoveAll(filepath.Dir(log)))
+	must(t, os.WriteFile(filepath.Dir(log), nil, 0o600)) // nothing can be opened below it
+	r = openRuntime(t, root, Supervisor{})
+	touch(t, dir+"/talk")
+	patience.Until(t, "the container has written more than a pipe holds", func() bool {
+		_, err := os.Stat(dir + "/said")
+		return err == nil
+	})
+	if err := r.ReopenContainerLog(t.Context(), id); err == nil {
+		t.Error("a log that cannot be opened was reopened")
+	}
+	must(t, os.Remove(filepath.Dir(log)))
+	touch(t, dir+"/again")
+	waitLine(t, r, id, "back")
+	must(t, r.ReopenContainerLog(t.Context(), id))
+}
+
+// crowded is a listener on a node that is out of open files for a while.
+type crowded struct {
+	net.Listener
+	failures int
+	conns    chan net.Conn
+}
+
+func (c *crowded) Accept() (net.Conn, error) {
+	if c.failures > 0 {
+		c.failures--
+		return nil, &net.OpError{Op: "accept", Err: unix.ENFILE}
+	}
+	conn, ok := <-c.conns
+	if !ok {
+		return nil, net.ErrClosed
+	}
+	return conn, nil
+}
+
+// A supervisor that could not accept requests for a while answers them afterwards: otherwise the log of its container
+// would be rotated no more.
+func TestSupervisorAnswersAfterAcceptFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &shim{clock: clock.RealClock{}, output: &output{}}
+		listener := &crowded{failures: 3, conns: make(chan net.Conn)}
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			s.answerAll(listener)
+		}()
+		agent, supervisor := net.Pipe()
+		defer agent.Close()
+		select {
+		case listener.conns <- supervisor:
+		case <-time.After(time.Minute):
+			t.Fatal("the supervisor accepts no more requests")
+		}
+		_, err := io.WriteString(agent, controlReopen+"\n")
+		must(t, err)
+		answer, err := io.ReadAll(agent)
+		if must(t, err); string(answer) != controlOK+"\n" {
+			t.Errorf("answer %q", answer)
+		}
+		close(listener.conns)
+		<-ended
+	})
 }

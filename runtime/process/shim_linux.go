@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 	"k8s.io/utils/clock"
@@ -51,7 +52,7 @@ func Shim() (supervisor Supervisor, done bool) {
 // shim supervises one container. It is a process of its own.
 type shim struct {
 	dir    string
-	clock  clock.PassiveClock
+	clock  clock.Clock
 	record containerRecord
 	output *output
 }
@@ -159,16 +160,27 @@ func (s *shim) serveControl() (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("control socket: %w", err)
 	}
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			s.answer(conn)
-		}
-	}()
+	go s.answerAll(listener)
 	return listener, nil
+}
+
+// acceptAgain is how long a supervisor waits after it could not accept a connection.
+const acceptAgain = time.Second
+
+// answerAll answers one request after the other until the listener is closed. A node that is out of memory or of open
+// files for a while must not cost this container the rotation of its log until it ends.
+func (s *shim) answerAll(listener net.Listener) {
+	for {
+		conn, err := listener.Accept()
+		switch {
+		case err == nil:
+			s.answer(conn)
+		case errors.Is(err, net.ErrClosed):
+			return
+		default:
+			<-s.clock.After(acceptAgain)
+		}
+	}
 }
 
 func (s *shim) answer(conn net.Conn) {

@@ -49,7 +49,8 @@ func newJoiner(w io.Writer, options *Options) *joiner {
 // add takes text of a stream; end says that a line ends with it.
 func (j *joiner) add(stream int, at time.Time, text []byte, end bool) error {
 	l := &j.held[stream]
-	if !l.begun {
+	// What continues a line that the client has a part of may become a line of its own: see write.
+	if !l.begun || j.open == stream && len(l.text) == 0 {
 		l.at, l.begun = at, true
 	}
 	l.text = append(l.text, text...)
@@ -74,7 +75,8 @@ func (j *joiner) write(stream int) error {
 	l := &j.held[stream]
 	if j.open != stream {
 		if j.open != none {
-			j.held[j.open].begun = false
+			rest := &j.held[j.open]
+			rest.begun = len(rest.text) > 0
 			if err := j.out.WriteByte('\n'); err != nil {
 				return err
 			}

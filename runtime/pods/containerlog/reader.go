@@ -105,6 +105,8 @@ type copying struct {
 	now, before *segment
 	// last is the newest rotated file that has been read or opened; empty before the first.
 	last string
+	// until is the newest rotated file when a reading began that does not follow; empty if there was none.
+	until string
 	// skip is how many line ends come before the wanted lines.
 	skip     int64
 	entry    header // the one whose text is being read
@@ -113,6 +115,15 @@ type copying struct {
 }
 
 func (c *copying) run(ctx context.Context) error {
+	if !c.options.Follow {
+		rotated, err := c.rotated()
+		if err != nil {
+			return err
+		}
+		if len(rotated) > 0 {
+			c.until = rotated[len(rotated)-1]
+		}
+	}
 	if c.options.Tail != nil {
 		if err := c.begin(*c.options.Tail); err != nil {
 			return err
@@ -138,6 +149,9 @@ func (c *copying) run(ctx context.Context) error {
 		if err := c.show(ctx); err != nil {
 			return err
 		}
+		if c.complete() {
+			return c.finish()
+		}
 		next, err := c.following()
 		if err != nil {
 			return err
@@ -161,6 +175,12 @@ func (c *copying) run(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// complete reports that a reading that does not follow has shown what there was when it began: the current file of that time
+// comes after all that were rotated then. Those that were made meanwhile may come faster than the client reads.
+func (c *copying) complete() bool {
+	return !c.options.Follow && c.now != nil && (c.now.base == "" || c.now.base > c.until)
 }
 
 // wait gives the client everything so far, and returns when there may be more.

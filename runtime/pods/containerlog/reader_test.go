@@ -263,6 +263,49 @@ func TestLongLineIsNotMixed(t *testing.T) {
 	}
 }
 
+// What continues a line of which the client has a part is shown at the next look, also if a line of the other stream
+// came in between and the container never ends it. It then has the time at which it was written.
+func TestRestOfAnInterruptedLine(t *testing.T) {
+	for _, timestamps := range []bool{false, true} {
+		w := newLog(t)
+		synctest.Test(t, func(t *testing.T) {
+			stamp := func() string {
+				if !timestamps {
+					return ""
+				}
+				return w.now.Format(timeFormat) + " "
+			}
+			f := w.follow(t.Context(), Options{Timestamps: timestamps}, nil)
+			var want string
+			for _, end := range []string{"P", "F"} {
+				w.entry("stdout", "P", "one ")
+				want += stamp() + "one \n"
+				<-time.After(time.Second) // the client has it
+				w.entry("stdout", "P", "two ")
+				rest := stamp() + "two "
+				w.entry("stderr", "F", "other")
+				want += stamp() + "other\n" + rest
+				if end == "F" {
+					w.entry("stdout", end, "three")
+					want += "three\n"
+				}
+				<-time.After(time.Second)
+				if got := f.text(); got != want {
+					t.Errorf("shown %q, want %q", got, want)
+				}
+				if end == "P" {
+					w.entry("stdout", "F", "end")
+					want += "end\n"
+				}
+			}
+			f.ended.Store(true)
+			if <-f.done; f.err != nil || f.text() != want {
+				t.Errorf("in the end %q, %v, want %q", f.text(), f.err, want)
+			}
+		})
+	}
+}
+
 // following is a reading in a goroutine.
 type following struct {
 	mu    sync.Mutex
@@ -384,6 +427,36 @@ func TestSlowClientMissesWholeFilesOnly(t *testing.T) {
 		}
 	})
 }
+
+// A log that is not followed ends, however fast the container writes and however slow the client is: it shows what there
+// was when the reading began.
+func TestUnfollowedLogEnds(t *testing.T) {
+	for _, tail := range []*int64{nil, number(2)} {
+		w := newLog(t)
+		long := strings.Repeat("x", 40<<10)
+		w.entry("stdout", "F", "one "+long)
+		w.mustRotate()
+		w.entry("stdout", "F", "two "+long)
+		var shown bytes.Buffer
+		pieces := 0
+		err := w.reader().Copy(t.Context(), place, Options{Tail: tail}, writing(func(p []byte) (int, error) {
+			if pieces++; pieces > 100 {
+				return 0, errors.New("the log does not end")
+			}
+			w.mustRotate()
+			w.entry("stdout", "F", "later "+long)
+			return shown.Write(p)
+		}))
+		if text := shown.String(); err != nil || !strings.HasPrefix(text, "one x") || !strings.Contains(text, "two x") || strings.Contains(text, "later") {
+			t.Errorf("%d bytes, %d later lines, %v", len(text), strings.Count(text, "later"), err)
+		}
+	}
+}
+
+// writing is a client.
+type writing func(p []byte) (int, error)
+
+func (w writing) Write(p []byte) (int, error) { return w(p) }
 
 // A reader that begins between the two steps of a rotation reads the file under its new name; if
 // the rotation then fails, the file is not read again under the old one.

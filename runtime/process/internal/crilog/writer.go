@@ -26,21 +26,30 @@ type Writer struct {
 
 	// mu serialises entries of two streams and reopening. It is held during the
 	// write because it only orders the writes to one file.
-	mu   sync.Mutex
-	file *os.File
+	mu     sync.Mutex
+	file   *os.File // nil: not opened yet, or closed
+	closed bool
+	// torn: the file ends within an entry, because the disk was full or the program that wrote it was killed. The
+	// next entry would become a part of that one, or be lost with it.
+	torn bool
 }
 
 // Open opens the log file name below the folder dir for appending and creates
 // what is missing: folders with mode 0755, the file with 0640. name must be a
 // relative path; it cannot leave dir, not even through symbolic links.
 func Open(dir, name string, clock clock.PassiveClock) (*Writer, error) {
-	w := &Writer{dir: dir, name: name, clock: clock}
+	w := Late(dir, name, clock)
 	file, err := w.open()
 	if err != nil {
 		return nil, err
 	}
-	w.file = file
+	w.file, w.torn = file, endsTorn(file)
 	return w, nil
+}
+
+// Late returns a writer as Open does, which opens the file with the first entry that finds it can be opened.
+func Late(dir, name string, clock clock.PassiveClock) *Writer {
+	return &Writer{dir: dir, name: name, clock: clock}
 }
 
 func (w *Writer) open() (*os.File, error) {
@@ -57,11 +66,22 @@ func (w *Writer) open() (*os.File, error) {
 			return nil, fmt.Errorf("log folder: %w", err)
 		}
 	}
-	file, err := root.OpenFile(w.name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o640)
+	file, err := root.OpenFile(w.name, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o640)
 	if err != nil {
 		return nil, fmt.Errorf("log file: %w", err)
 	}
 	return file, nil
+}
+
+// endsTorn reports whether a file ends within an entry. One that cannot be read counts as whole.
+func endsTorn(file *os.File) bool {
+	info, err := file.Stat()
+	if err != nil || info.Size() == 0 {
+		return false
+	}
+	var last [1]byte
+	_, err = file.ReadAt(last[:], info.Size()-1)
+	return err == nil && last[0] != '\n'
 }
 
 // Reopen opens the file by its name again. If that fails, entries keep going to
@@ -72,11 +92,14 @@ func (w *Writer) Reopen() error {
 		return err
 	}
 	w.mu.Lock()
-	old := w.file
-	w.file = file
+	old, closed := w.file, w.closed
+	w.file, w.torn = file, endsTorn(file)
 	w.mu.Unlock()
-	if old == nil { // closed meanwhile, and stays so
+	switch {
+	case closed: // it stays so
 		return errors.Join(os.ErrClosed, w.Close())
+	case old == nil:
+		return nil
 	}
 	return old.Close()
 }
@@ -86,6 +109,7 @@ func (w *Writer) Reopen() error {
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.closed = true
 	if w.file == nil {
 		return nil
 	}
@@ -100,10 +124,24 @@ func (w *Writer) write(entries []byte) error {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.file == nil {
+	if w.closed {
 		return os.ErrClosed
 	}
-	_, err := w.file.Write(entries)
+	if w.file == nil {
+		file, err := w.open()
+		if err != nil {
+			return err
+		}
+		w.file, w.torn = file, endsTorn(file)
+	}
+	if w.torn {
+		if _, err := w.file.Write([]byte{'\n'}); err != nil {
+			return err
+		}
+		w.torn = false
+	}
+	n, err := w.file.Write(entries)
+	w.torn = n > 0 && entries[n-1] != '\n'
 	return err
 }
 

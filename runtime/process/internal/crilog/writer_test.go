@@ -167,6 +167,29 @@ func TestReopenFails(t *testing.T) {
 	}
 }
 
+// An entry that was cut off, by a full disk or the end of the program that wrote it, takes no later entry with it
+// (spec/runtime.md 18.3).
+func TestTornEntryTakesNoOther(t *testing.T) {
+	for name, torn := range map[string]string{"within the text": stamp + "stdout F to", "within the time": stamp[:10]} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.WriteFile(dir+"/0.log", []byte(stamp+"stdout F one\n"+torn), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			w := open(t, dir, "0.log")
+			for _, line := range []string{"two\n", "three\n"} {
+				if _, err := w.Stream("stdout").Write([]byte(line)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want := stamp + "stdout F one\n" + torn + "\n" + stamp + "stdout F two\n" + stamp + "stdout F three\n"
+			if got := content(t, dir+"/0.log"); got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		})
+	}
+}
+
 // The name cannot leave the folder, not even through links.
 func TestOpenStaysInside(t *testing.T) {
 	dir, outside := t.TempDir(), t.TempDir()
