@@ -2,7 +2,6 @@ package podwright
 
 import (
 	"errors"
-	"fmt"
 	"path/filepath"
 	"slices"
 
@@ -256,10 +255,7 @@ func (p *parts) buildAdmission() (err error) {
 		Critical: p.users().Critical(p.config.Eviction.critical()), Usable: p.usable, Clock: p.config.Clock, Events: p.config.Observe.Events, Logger: p.config.Observe.Logger,
 	})
 	p.buildReturns()
-	if i := slices.Index(a.Soft, nil); i >= 0 {
-		err = errors.Join(err, fmt.Errorf("Admission.Soft[%d] is nil", i))
-	}
-	return errors.Join(problem, err)
+	return errors.Join(problem, err, node.CheckHandlers(a.Handlers, a.Soft))
 }
 
 // buildWorkers makes the workers, and the syncer that carries out the steps of their pods.

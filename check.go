@@ -199,6 +199,7 @@ func (c *Config) completeDirs() (problems []error) {
 	}
 	if err := c.Checkpoints.CheckKeys(); err != nil {
 		problems = append(problems, fmt.Errorf("Checkpoints.%w", err))
+		c.Checkpoints.Keys, c.Checkpoints.TrustPlain = nil, false // so that the other parts are checked too
 	}
 	if c.Node.BootID == "" {
 		c.Node.BootID = recovery.ReadBootID()
@@ -208,7 +209,7 @@ func (c *Config) completeDirs() (problems []error) {
 
 func (s *Storage) complete() (problems error) {
 	if s.DeadContainers.MinAge < 0 {
-		problems = fmt.Errorf("DeadContainers.MinAge is negative: %v", s.DeadContainers.MinAge)
+		problems = fmt.Errorf("Storage.DeadContainers.MinAge is negative: %v", s.DeadContainers.MinAge)
 	}
 	if s.StandInAfter < 0 {
 		problems = errors.Join(problems, fmt.Errorf("Storage.StandInAfter is negative: %v", s.StandInAfter))

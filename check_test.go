@@ -22,6 +22,7 @@ import (
 	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/runtime/fake"
 	"github.com/podwright/podwright/runtime/pods"
+	"github.com/podwright/podwright/status/checkpoint"
 	"github.com/podwright/podwright/syncloop"
 	"github.com/podwright/podwright/syncloop/admission"
 	"github.com/podwright/podwright/syncloop/mirror"
@@ -150,15 +151,16 @@ func TestNewReportsProblemsOfAllParts(t *testing.T) {
 	_, err := New(Config{
 		Runtime: rt, Images: rt, RootDir: t.TempDir(), Node: Node{Name: "n1", IPs: []string{"x"}}, Sources: []syncloop.Source{channel, channel},
 		PLEG: pleg.Options{QuietPeriod: time.Hour}, Pods: pods.Options{CPUQuotaPeriod: 1}, Probes: probe.Options{MinPeriod: 1},
-		Storage: Storage{LogRotation: pods.LogRotation{MaxFiles: 1}}, Admission: Admission{Soft: []admission.Handler{nil}},
-		Eviction: &Eviction{Policy: eviction.Policy{Thresholds: []eviction.Threshold{{Signal: "x"}}}},
-		ImageGC:  &ImageGC{Policy: imagegc.Policy{HighPercent: 200}}, Mirrors: mirror.Options{Client: struct{ mirror.Client }{}},
+		Storage: Storage{LogRotation: pods.LogRotation{MaxFiles: 1}}, Admission: Admission{Handlers: []admission.Handler{nil}, Soft: []admission.Handler{nil}},
+		Checkpoints: checkpoint.Options{TrustPlain: true},
+		Eviction:    &Eviction{Policy: eviction.Policy{Thresholds: []eviction.Threshold{{Signal: "x"}}}},
+		ImageGC:     &ImageGC{Policy: imagegc.Policy{HighPercent: 200}}, Mirrors: mirror.Options{Client: struct{ mirror.Client }{}},
 	})
 	if err == nil {
 		t.Fatal("no error")
 	}
 	for _, want := range []string{
-		"Node.IPs[0]", "QuietPeriod", "CPUQuotaPeriod", "LogRotation", "MinPeriod", "Admission.Soft[0]", "Eviction", "ImageGC", "mirror", "source 1",
+		"Node.IPs[0]", "QuietPeriod", "CPUQuotaPeriod", "LogRotation", "MinPeriod", "Admission.Handlers[0]", "Admission.Soft[0]", "Checkpoints.TrustPlain", "Eviction", "ImageGC", "mirror", "source 1",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("nothing about %s in:\n%v", want, err)

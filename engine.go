@@ -31,7 +31,7 @@ import (
 var (
 	// ErrRunning: Run was called a second time. An engine runs once; make a new one to run again.
 	ErrRunning = errors.New("the engine runs, or has run, already")
-	// ErrNotRunning: Drain needs a running engine.
+	// ErrNotRunning: Drain, Shutdown, EvictPod and RestartPod need a running engine.
 	ErrNotRunning = errors.New("the engine is not running")
 	// ErrInUse, wrapped in the error of Run: another engine runs on the same RootDir.
 	ErrInUse = dirlock.ErrInUse

@@ -195,6 +195,7 @@ func (e *Engine) Problems() []Problem { return e.problems.List() }
 // Healthy returns nil if the engine can do its work, or every reason why not, joined: the [Problem]s of severity
 // "unhealthy". For example the runtime does not answer or is not ready, its list is late, the loop or housekeeping is
 // stuck, or records cannot be read or written. Only [Engine.Problems] has what harms single pods, sources or sinks.
+// Once Run has returned it is no longer an answer: it then says how the end was.
 func (e *Engine) Healthy() error { return problem.Health(e.problems.List()) }
 
 // Recovery is what an engine found at its start: its records compared with what the

@@ -69,6 +69,10 @@ type Options struct {
 	Meter metric.Meter
 }
 
+// longest bounds every duration, so that a time far away, such as math.MaxInt64 for never, still is
+// one after jitter is added to it.
+const longest = 50 * 365 * 24 * time.Hour
+
 // setDefaults replaces zero values; negative durations count as zero.
 func (o *Options) setDefaults() {
 	for _, d := range []struct {
@@ -89,7 +93,9 @@ func (o *Options) setDefaults() {
 		if *d.value <= 0 {
 			*d.value = d.def
 		}
+		*d.value = min(*d.value, longest)
 	}
+	o.TerminateGrace = min(o.TerminateGrace, longest)
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}

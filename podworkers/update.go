@@ -37,8 +37,9 @@ type KillOptions struct {
 	// StatusFunc edits the status published while terminating. Every attempt
 	// uses the latest one.
 	StatusFunc PodStatusFunc
-	// GracePeriodSeconds can only shorten the grace period; values below 1
-	// count as 1. Nil: no opinion.
+	// GracePeriodSeconds counts instead of the spec's period, even if it is longer, as in the
+	// kubelet; a grace that an earlier kill or the deletion has set can only become shorter.
+	// Values below 1 count as 1. Nil: no opinion.
 	GracePeriodSeconds *int64
 	// Completed, if not nil, is closed exactly once: when no container of the pod
 	// runs and none will, or when that will never be known because the workers

@@ -81,12 +81,13 @@ type wanted struct {
 	reported map[refusal]struct{}
 }
 
-// refusal says that a pod was left out because of another one.
+// refusal says that a pod was left out because of another one, or because its UID is none (M9).
 type refusal struct {
 	uid    types.UID
 	name   podName
 	winner types.UID
 	by     string
+	noUID  bool
 	// why: it is not left out, but a change of it that may not be, or its priority is lowered.
 	why     string
 	lowered bool

@@ -53,12 +53,15 @@ func (l leftOut) problems(now time.Time) (out []problem.Problem) {
 			continue
 		}
 		lacks := "name"
-		if k.refusal.winner == k.refusal.uid {
+		if k.refusal.noUID || k.refusal.winner == k.refusal.uid {
 			lacks = "UID"
 		}
 		p := problem.Problem{
 			Kind: problem.Source, Severity: problem.Listed, Name: problem.Of(k.refusal.name.namespace, k.refusal.name.name, ""), Since: pod.since,
 			Waits: "its " + lacks, Advice: "give one of the two pods another " + lacks + ", or take one away; until then this one does not run",
+		}
+		if k.refusal.noUID {
+			p.Advice = "give the pod a UID that is its own and can be the name of a folder; until then it does not run"
 		}
 		out = append(out, p.Because(errors.New(pod.why)))
 	}
@@ -67,6 +70,10 @@ func (l leftOut) problems(now time.Time) (out []problem.Problem) {
 
 // lost says which pod was left out, and which one has its name or UID.
 func (r *report) lost() string {
+	if r.refusal.noUID {
+		return fmt.Sprintf("pod %s/%s of source %q is left out: its UID %q is empty, or cannot be the name of a folder",
+			r.refusal.name.namespace, r.refusal.name.name, r.source, r.refusal.uid)
+	}
 	reason := fmt.Sprintf("its full name belongs to a pod (UID %s)", r.refusal.winner)
 	if r.refusal.winner == r.refusal.uid {
 		reason = fmt.Sprintf("its UID belongs to pod %s/%s", r.winner.namespace, r.winner.name)

@@ -10,7 +10,7 @@ import (
 	"github.com/podwright/podwright/internal/problem"
 )
 
-// TestLeftOutPodsAreProblems: IN2, M4, PS6. Two pods with one UID, and a pod whose name another source has, are listed
+// TestLeftOutPodsAreProblems: IN2, M4, M9, PS6. Two pods with one UID, and a pod whose name another source has, are listed
 // for as long as that lasts; their event is soon forgotten.
 func TestLeftOutPodsAreProblems(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -46,6 +46,10 @@ func TestLeftOutPodsAreProblems(t *testing.T) {
 		listed("it does not", uid, name)
 		file.set(newPod("a", "web"))
 		listed("one is mended", name)
+		file.set(newPod("", "web"), newPod("../x", "db"), newPod("a", "cache"))
+		const none = `" is empty, or cannot be the name of a folder`
+		listed("two pods have no possible UID", `default/db waits for its UID: pod default/db of source "file" is left out: its UID "../x`+none,
+			`default/web waits for its UID: pod default/web of source "file" is left out: its UID "`+none)
 		file.set()
 		listed("all are mended")
 	})

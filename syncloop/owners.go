@@ -71,7 +71,7 @@ func (first firstOwners) drop(lost []loser) (dropped bool) {
 // nameWinners adds the holders of the UIDs to a message's reports about them.
 func (d *desired) nameWinners(c *change) {
 	for i := range c.reports {
-		if r := &c.reports[i]; r.refusal.winner == r.refusal.uid && r.refusal.why == "" {
+		if r := &c.reports[i]; r.refusal.winner == r.refusal.uid && r.refusal.why == "" && !r.refusal.noUID {
 			r.winner = d.holderOf(c, r.refusal.by, r.refusal.uid)
 		}
 	}

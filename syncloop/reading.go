@@ -39,7 +39,9 @@ func (m *reading) takeAll(pods []*v1.Pod, free map[types.UID]bool) bool {
 	var late []*v1.Pod
 	for _, p := range pods {
 		switch {
-		case p == nil || p.UID == "":
+		case p == nil:
+		case !possible(p.UID):
+			m.refuse(m.source, p, refusal{uid: p.UID, name: nameOf(p), by: m.source.name, noUID: true})
 		case !free[p.UID] && m.ownedBeside(m.source, p, pods):
 			late = append(late, p)
 		default:

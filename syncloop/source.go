@@ -38,6 +38,11 @@ const SourceAPI = podinfo.SourceAPI
 // It may block while the loop is slow. The pods still belong to the source: deliver copies
 // them before it returns. It is an error to call deliver after Run has returned or ctx has
 // ended; calls from several goroutines are serialized.
+//
+// Every pod needs a UID, which can be the name of a folder; a pod without one is left out (M9).
+// Otherwise pods are taken as they are: complete those that no API server has completed with
+// source.Default of package syncloop/source. Without it a pod has 1 s to stop, not 30 s.
+// source.Validate finds pods that could not run.
 type Source interface {
 	// Name identifies the source, also in the annotation kubernetes.io/config.source. It
 	// never changes, is not empty and is unique within a loop.

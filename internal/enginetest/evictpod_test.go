@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -212,4 +213,24 @@ func TestEvictPodRefuses(t *testing.T) {
 			t.Errorf("after Run: %v", err)
 		}
 	})
+}
+
+// TestEvictPodNeverLengthensTheGrace: OC1: a longer grace than the pod's own counts as its own, up to the
+// longest duration there is.
+func TestEvictPodNeverLengthensTheGrace(t *testing.T) {
+	for _, grace := range []time.Duration{time.Hour, math.MaxInt64} {
+		synctest.Test(t, func(t *testing.T) {
+			rt := fake.New(fake.Options{Script: stubborn})
+			r := newRig(t, rt, t.TempDir()).start()
+			pod := newPod("a")
+			pod.Spec.TerminationGracePeriodSeconds = new(int64(30))
+			r.set(pod)
+			r.phase(pod.UID, v1.PodRunning, time.Minute)
+			began := time.Now()
+			err := r.engine.EvictPod(t.Context(), pod.UID, podwright.EvictOptions{Grace: grace})
+			if took := time.Since(began); err != nil || took < 30*time.Second || took > 35*time.Second {
+				t.Errorf("grace %v: %v after %v, want the pod's 30 s", grace, err, took)
+			}
+		})
+	}
 }

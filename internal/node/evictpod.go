@@ -61,12 +61,15 @@ func (o EvictOptions) complete() (EvictOptions, error) {
 	return o, nil
 }
 
-// seconds returns the grace in the form that pods use, nil for the pod's own.
-func (o EvictOptions) seconds() *int64 {
-	if o.Grace == 0 {
+// seconds returns the grace in the form that pods use, nil for the pod's own, which is never exceeded.
+func (o EvictOptions) seconds(pod *v1.Pod) *int64 {
+	n := int64(o.Grace / time.Second)
+	if o.Grace%time.Second > 0 {
+		n++
+	}
+	if own := pod.Spec.TerminationGracePeriodSeconds; n == 0 || own != nil && *own <= n {
 		return nil
 	}
-	n := int64((o.Grace + time.Second - 1) / time.Second)
 	return &n
 }
 
@@ -105,7 +108,7 @@ func (p *OnePod) Evict(ctx context.Context, uid types.UID, options EvictOptions)
 	}
 	p.Logger.Info("Evicting a pod on request", "namespace", pod.Namespace, "name", pod.Name, "uid", pod.UID, "reason", options.Reason, "message", options.Message)
 	p.Events.Eventf(pod, v1.EventTypeWarning, eviction.Reason, "%s", options.Message)
-	if err := p.Evictions.Kill(ctx, pod, options.seconds(), eviction.Amend(options.Reason, options.Message)); err != nil {
+	if err := p.Evictions.Kill(ctx, pod, options.seconds(pod), eviction.Amend(options.Reason, options.Message)); err != nil {
 		return fmt.Errorf("evict: %w", err)
 	}
 	return nil
@@ -116,7 +119,7 @@ func (p *OnePod) awaitEnd(ctx context.Context, pod *v1.Pod, options EvictOptions
 	if p.Evictions.Residents.Finished(pod.UID) {
 		return nil
 	}
-	_, err := p.Evictions.Killer.KillPod(ctx, pod, podworkers.KillOptions{GracePeriodSeconds: options.seconds()})
+	_, err := p.Evictions.Killer.KillPod(ctx, pod, podworkers.KillOptions{GracePeriodSeconds: options.seconds(pod)})
 	if err != nil {
 		return fmt.Errorf("evict: %w", err)
 	}

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -38,13 +39,28 @@ func (u Users) SoftHandlers(handlers []admission.Handler, answered func(uid type
 }
 
 func (u Users) handlers(name string, handlers []admission.Handler, answered func(uid types.UID), line *verdictLine) []admission.Handler {
-	out := slices.Clone(handlers)
-	for i, h := range out {
-		if h != nil {
-			out[i] = userHandler{u, fmt.Sprintf("%s[%d]", name, i), h, answered, line}
+	var out []admission.Handler
+	for i, h := range handlers {
+		if h != nil { // see CheckHandlers
+			out = append(out, userHandler{u, fmt.Sprintf("%s[%d]", name, i), h, answered, line})
 		}
 	}
 	return out
+}
+
+// CheckHandlers returns an error for each handler that is nil, by its place in the configuration.
+func CheckHandlers(handlers, soft []admission.Handler) error {
+	var problems []error
+	for i, h := range slices.Concat(handlers, soft) {
+		switch {
+		case h != nil:
+		case i < len(handlers):
+			problems = append(problems, fmt.Errorf("Admission.Handlers[%d] is nil", i))
+		default:
+			problems = append(problems, fmt.Errorf("Admission.Soft[%d] is nil", i-len(handlers)))
+		}
+	}
+	return errors.Join(problems...)
 }
 
 type userHandler struct {

@@ -19,7 +19,10 @@ func TestCheck(t *testing.T) {
 		Hidden      []string
 		Limit, Wait time.Duration
 		Free        int
+		BackOff     struct{ Initial, Max time.Duration }
 	}
+	backwards := options{}
+	backwards.BackOff.Max = -time.Second
 	engine := map[string]string{"Name": "Node.Name", "Hidden": ""}
 	for _, test := range []struct {
 		name    string
@@ -31,6 +34,7 @@ func TestCheck(t *testing.T) {
 		{"the engine's, with another way", options{Name: "n"}, "Pods.Name is set by the engine: use Node.Name"},
 		{"the engine's alone", options{Hidden: []string{"x"}}, "Pods.Hidden is set by the engine: leave it empty"},
 		{"a negative duration", options{Limit: -1}, "Pods.Limit is negative: -1ns"},
+		{"a negative duration in a struct", backwards, "Pods.BackOff.Max is negative: -1s"},
 		{"all at once", options{Name: "n", Limit: -1}, "Pods.Name is set by the engine: use Node.Name\nPods.Limit is negative: -1ns"},
 	} {
 		err := errors.Join(optioncheck.Check([]optioncheck.Part{{Group: "Pods", Options: test.options, Engine: engine, Negative: []string{"Wait"}}})...)

@@ -41,7 +41,10 @@ var (
 	_ podworkers.UnseenStopper = (*Syncer)(nil)
 )
 
-// New makes a syncer. It starts nothing.
+// New makes a syncer. It starts nothing. The workers that call it need the same reader as
+// their podworkers.Options.Views: a step without a view takes the pod for one that has no
+// containers. They notice what ends by itself when the reader's changes are passed to
+// UpdatePod, as in the example, otherwise with the next resync.
 func New(pods Pods, reader Reader, statuses Statuses, options Options) *Syncer {
 	options.setDefaults()
 	return &Syncer{

@@ -44,10 +44,13 @@ func (m *Machine) sorted() []*record {
 	return all
 }
 
-// drain requests the termination of every pod.
+// drain requests the termination of every pod. A grace longer than a pod's own does not count (G9).
 func (m *Machine) drain(grace *int64) {
 	for _, r := range m.sorted() {
 		u := &Update{Type: TypeKill, Pod: r.pod(), Kill: &Kill{Grace: grace}}
+		if u.Pod != nil && u.Pod.DeletionGracePeriodSeconds == nil && grace != nil && *grace > specGrace(u.Pod) {
+			u.Kill.Grace = nil
+		}
 		if u.Pod == nil {
 			u.Running = r.active.running
 			if r.hasPending {

@@ -75,7 +75,8 @@ type Queue struct {
 	// ahead is how many calls in a row went before others that waited.
 	ahead int
 	// missed is a ring of the times when calls were not answered in time, one per
-	// slot: the oldest is at index misses.
+	// slot: once it is full, the oldest is at index misses. It grows with the calls, since a
+	// limit may be as high as its caller likes.
 	missed    []time.Time
 	misses    int
 	openUntil time.Time
@@ -86,7 +87,6 @@ type Queue struct {
 func NewQueue(rules Rules) *Queue {
 	return &Queue{
 		rules: rules, calls: map[*Turn]struct{}{}, slow: map[types.UID]bool{}, answers: map[string]*answers{},
-		missed: make([]time.Time, max(rules.Limit, 0)),
 	}
 }
 
@@ -174,12 +174,15 @@ func (q *Queue) miss(t *Turn, now time.Time) {
 	if t.Pod != "" && !t.forgotten {
 		q.slow[t.Pod] = true
 	}
-	if t.behind || !q.rules.Opens || len(q.missed) == 0 {
+	if t.behind || !q.rules.Opens || q.rules.Limit <= 0 {
 		return // expected of a pod that is behind
 	}
+	if q.misses == len(q.missed) {
+		q.missed = append(q.missed, now)
+	}
 	q.missed[q.misses] = now
-	q.misses = (q.misses + 1) % len(q.missed)
-	if oldest := q.missed[q.misses]; !oldest.IsZero() && now.Sub(oldest) < q.rules.MostPatience {
+	q.misses = (q.misses + 1) % q.rules.Limit
+	if q.misses < len(q.missed) && now.Sub(q.missed[q.misses]) < q.rules.MostPatience {
 		q.openUntil = now.Add(q.rules.MostPatience)
 	}
 }

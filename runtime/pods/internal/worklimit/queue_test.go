@@ -2,6 +2,7 @@ package worklimit
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -329,5 +330,21 @@ func TestForgottenPodIsNotBehind(t *testing.T) {
 	q.End(epoch.Add(time.Millisecond), old, true)
 	if !q.slow["a"] {
 		t.Error("a call of the pod's former life speaks for the new one")
+	}
+}
+
+// TestAnyLimit: a limit that is as good as none costs nothing.
+func TestAnyLimit(t *testing.T) {
+	q := NewQueue(runtimeRules(math.MaxInt))
+	turns := []*Turn{q.Ask(epoch, Job{Pod: "a"}), q.Ask(epoch, Job{Pod: "b"})}
+	if granted, _ := q.Step(epoch); len(granted) != 2 {
+		t.Fatalf("%d calls may be made, want 2", len(granted))
+	}
+	late := epoch.Add(time.Minute)
+	if _, taken := q.Step(late); taken != 2 {
+		t.Errorf("%d slots were taken from calls without an answer, want 2", taken)
+	}
+	for _, turn := range turns {
+		q.End(late, turn, true)
 	}
 }
