@@ -76,5 +76,14 @@ func (r reader) reflect(ctx context.Context, o Object, store cache.ReflectorStor
 			return core.Secrets(o.Namespace).Watch(ctx, l)
 		}
 	}
+	list := work.List
+	work.List = func(ctx context.Context, l metav1.ListOptions) (k8sruntime.Object, error) {
+		if l.ResourceVersion == "0" {
+			// A server that does not stream lists may answer this from a cache that is behind: a new pod would get what
+			// its object was before, and an immutable one, which is not watched, stays so.
+			l.ResourceVersion = ""
+		}
+		return list(ctx, l)
+	}
 	work.Run(ctx)
 }

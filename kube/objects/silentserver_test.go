@@ -2,6 +2,7 @@ package objects_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"sync/atomic"
 	"testing"
@@ -124,5 +125,51 @@ func TestPodOfASilentServerIsWoken(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
+	})
+}
+
+// KO6: with a TTL, a pod with many objects waits once for a server that does not answer; once it answers again, its answers count.
+func TestSilentServerDelaysAPodWithManyObjectsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		silent := &atomic.Bool{}
+		client := kubernetes.NewForConfigOrDie(&rest.Config{Host: "http://api", QPS: -1, Transport: muted{memoryapi.New(nil).Transport(""), silent}})
+		configMaps := client.CoreV1().ConfigMaps("ns")
+		var names []string
+		for i := range 20 {
+			names = append(names, fmt.Sprint("c", i))
+			if _, err := configMaps.Create(t.Context(), configMap(names[i], "old", ""), metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		store, err := objects.New(objects.Options{Client: client, TTL: 30 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		store.Follow(podWith("p", names...))
+		read := func(want string) time.Duration {
+			began := time.Now()
+			for _, name := range names {
+				if c, err := store.GetConfigMap(t.Context(), "ns", name); err != nil || c.Data["key"] != want {
+					t.Errorf("%s: %v, err %v, want %q", name, c, err, want)
+				}
+			}
+			return time.Since(began)
+		}
+		read("old")
+		silent.Store(true)
+		for range 5 {
+			pass(time.Minute)
+			if took := read("old"); took > 6*time.Second {
+				t.Errorf("%v for all objects", took)
+			}
+		}
+		silent.Store(false)
+		for _, name := range names {
+			if _, err := configMaps.Update(t.Context(), configMap(name, "new", ""), metav1.UpdateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		pass(10 * time.Second)
+		read("new")
 	})
 }

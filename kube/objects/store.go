@@ -42,7 +42,8 @@ type Store struct {
 	watches sync.WaitGroup
 	// lent are the versions that pods got from the cache, as long as the API server has not answered about them.
 	lent map[Object]string
-	// away is until when the cache is used without asking the API server first.
+	// away is until when a server that did not answer is not asked first for what there is an answer to: in the cache, or read
+	// before the TTL.
 	away time.Time
 }
 
@@ -247,10 +248,22 @@ func (s *Store) ask(ctx context.Context, o Object) (any, error) {
 		return s.reader.get(ctx, o)
 	}
 	answered, known := e.answered, e.known
+	if known && s.options.TTL > 0 && s.options.Clock.Now().Before(s.away) {
+		defer s.mu.Unlock()
+		return e.answer()
+	}
 	s.mu.Unlock()
-	ctx, cancel := s.patiently(ctx, known)
+	caller := ctx
+	ctx, cancel := s.patiently(caller, known)
 	defer cancel()
 	if s.options.TTL > 0 {
+		defer func() {
+			if ctx.Err() != nil && caller.Err() == nil {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				s.away = s.options.Clock.Now().Add(absence) // a pod with many objects waits once
+			}
+		}()
 		return s.getFresh(ctx, e)
 	}
 	select {

@@ -12,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
@@ -446,4 +447,28 @@ func TestRunOnceAtATime(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// KO3, KO6, KO7: an API server that does not stream lists, and whose cache is behind, does not make a new pod start with what
+// an object was before.
+func TestFirstReadIsNotFromACacheThatIsBehind(t *testing.T) {
+	for _, immutable := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			old, now := configMap("c", "old", "1"), configMap("c", "new", "2")
+			old.Immutable, now.Immutable = &immutable, &immutable
+			a := newAPI(t, now)
+			a.PrependReactor("list", "configmaps", func(action clienttesting.Action) (bool, k8sruntime.Object, error) {
+				if action.(clienttesting.ListActionImpl).ListOptions.ResourceVersion != "0" {
+					return false, nil, nil
+				}
+				return true, &v1.ConfigMapList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}, Items: []v1.ConfigMap{*old}}, nil
+			})
+			r, end := newRig(t, a)
+			defer end()
+			r.Follow(podWith("p", "c"))
+			r.want("c", "new")
+			pass(time.Hour)
+			r.want("c", "new")
+		})
+	}
 }

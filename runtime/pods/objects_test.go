@@ -25,6 +25,7 @@ import (
 
 // shelf is an object getter with fixed objects of the namespace default.
 type shelf struct {
+	mu         sync.Mutex
 	configMaps map[string]*v1.ConfigMap
 	secrets    map[string]*v1.Secret
 }
@@ -34,6 +35,8 @@ func newShelf() *shelf {
 }
 
 func (s *shelf) GetConfigMap(_ context.Context, namespace, name string) (*v1.ConfigMap, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if o := s.configMaps[name]; o != nil && namespace == "default" {
 		return o, nil
 	}
@@ -41,6 +44,8 @@ func (s *shelf) GetConfigMap(_ context.Context, namespace, name string) (*v1.Con
 }
 
 func (s *shelf) GetSecret(_ context.Context, namespace, name string) (*v1.Secret, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if o := s.secrets[name]; o != nil && namespace == "default" {
 		return o, nil
 	}
@@ -52,6 +57,8 @@ func (s *shelf) secret(name string, data map[string]string) {
 	for k, v := range data {
 		o.Data[k] = []byte(v)
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.secrets[name] = o
 }
 

@@ -432,3 +432,24 @@ func TestEmptyDirMode(t *testing.T) {
 		}
 	})
 }
+
+// 12.1: a container whose sub-path of two parts is no file of the config map starts again after its end.
+func TestMissingSubPathOfAConfigMap(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("mounting needs root")
+	}
+	synctest.Test(t, func(t *testing.T) {
+		objects := newShelf()
+		objects.configMaps["c"] = &v1.ConfigMap{Data: map[string]string{"k": "v"}}
+		w, _ := volumeWorld(t, func(o *pods.Options) { o.Objects = objects })
+		pod := newPod(mounting(configMapVolume("c"), func(vm *v1.VolumeMount) { vm.SubPath = "conf.d/extra" }))
+		for range 2 {
+			w.syncAll(pod)
+			w.wantState(pod, "app:running")
+			if err := w.fake.StopContainer(t.Context(), w.read(pod).Container("app").ID.ID, 0); err != nil {
+				t.Fatal(err)
+			}
+			pass(600 * second)
+		}
+	})
+}

@@ -106,7 +106,7 @@ type podSync struct {
 	// node's.
 	podIPs  []string
 	volumes volumeState
-	// changes signals changes of what volumes show while containers are started.
+	// changes signals changes of what volumes show since they were read.
 	changes <-chan struct{}
 }
 
@@ -133,6 +133,10 @@ func (s *podSync) run(ctx context.Context) {
 	if s.status != nil {
 		s.podIPs = s.status.IPs
 	}
+	// Before the volumes are read: what changes after that is heard.
+	var done func()
+	s.changes, done = s.m.refreshes.hear(s.pod.UID)
+	defer done()
 	if s.plan.CreateSandbox || s.plan.Starts() {
 		s.setUpVolumes(ctx)
 	}
@@ -147,9 +151,6 @@ func (s *podSync) run(ctx context.Context) {
 
 // startContainers starts the containers of the plan, one after the other.
 func (s *podSync) startContainers(ctx context.Context) {
-	var done func()
-	s.changes, done = s.m.refreshes.hear(s.pod.UID)
-	defer done()
 	if s.plan.Starts() && s.sandboxConfig == nil && !s.configureSandbox(ctx) {
 		return
 	}

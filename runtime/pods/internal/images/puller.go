@@ -81,7 +81,7 @@ type Request struct {
 	// Event reports progress in the words of spec/runtime.md 9.11.
 	Event func(eventtype, reason, format string, args ...any)
 	// Meanwhile is called on the caller's goroutine whenever something arrives on Interrupts while
-	// the request waits for a pull. Nil channel: never.
+	// the request waits for a pull, and once a minute. Nil: never.
 	Interrupts <-chan struct{}
 	Meanwhile  func()
 }

@@ -260,8 +260,8 @@ func linkFiles(ctx context.Context, root *os.Root, current string, files map[str
 		case name == dataLink || name == current:
 		case strings.HasPrefix(name, ".."):
 			problems = append(problems, tree.RemoveIn(ctx, root, name))
-		case want[name] == "":
-			problems = append(problems, root.Remove(name))
+		case want[name] == "": // a link, or folders of a sub-path that no file has
+			problems = append(problems, tree.RemoveIn(ctx, root, name))
 		}
 	}
 	for name, target := range want {

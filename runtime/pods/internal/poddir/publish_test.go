@@ -309,3 +309,34 @@ func TestGiveToGroup(t *testing.T) {
 		t.Errorf("outside became %s", after)
 	}
 }
+
+// spec/runtime.md 12.1: a sub-path that no file has leaves folders in the volume. They are in the way of no later
+// publication, whether it changes anything or not, and go with it.
+func TestPublishRemovesFoldersOfMissingSubPaths(t *testing.T) {
+	for name, files := range map[string]map[string]poddir.File{
+		"as before": {"a": text("1")}, "other content": {"a": text("2")}, "a file in their place": {"a": text("1"), "d/e/f": text("3")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			volume := t.TempDir()
+			if _, err := poddir.Publish(t.Context(), volume, "..1", map[string]poddir.File{"a": text("1")}, nil); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.MkdirAll(filepath.Join(volume, "d/e/f"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := poddir.Publish(t.Context(), volume, "..2", files, nil); err != nil {
+				t.Error(err)
+			}
+			if err := poddir.Relink(t.Context(), volume); err != nil {
+				t.Error(err)
+			}
+			want := map[string]string{"a": "-> ..data/a"}
+			if len(files) > 1 {
+				want["d"] = "-> ..data/d"
+			}
+			if got := tree(t, volume); !maps.Equal(got, want) {
+				t.Errorf("%v, want %v", got, want)
+			}
+		})
+	}
+}
