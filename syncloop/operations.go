@@ -58,6 +58,11 @@ func (l *Loop) handlePod(ctx context.Context, o op, pod *v1.Pod) {
 		l.options.Logger.Error(errUnknownOperation, "Operation ignored", "operation", int(o), "uid", pod.UID) // L4
 		return
 	}
+	if former := l.deferred[pod.UID]; former != nil && nameOf(former) != nameOf(pod) {
+		// Its UID has passed to this pod. No source that is still unheard can want it, and its name must become free (M5, R3).
+		delete(l.deferred, pod.UID)
+		l.submit(ctx, WorkKill, former, nil)
+	}
 	before, known := l.store.Get(pod.UID)
 	l.store.set(pod)
 	if l.options.Observed != nil {

@@ -22,11 +22,15 @@ type Mirrored struct {
 // unchanged.
 func (m *Mirrored) TranslateUID(uid types.UID) types.UID { return m.Store.TranslateUID(uid) }
 
-// MirrorOf returns the mirror pod of a static pod, or nil. A mirror pod that ended with an earlier
-// life does not count (IN14).
+// MirrorOf returns the mirror pod of a static pod, or nil. One that stands for the pod which had the
+// name before does not count: its status, which may be an end, is not this pod's (MC4). Nor does one
+// that ended with an earlier life (IN14).
 func (m *Mirrored) MirrorOf(static *v1.Pod) *v1.Pod {
 	mirror := m.Store.MirrorOf(static)
-	if mirror == nil || !podinfo.Terminal(mirror.Status.Phase) || !m.Lived(static.UID) {
+	switch {
+	case mirror == nil || mirror.Annotations[podinfo.AnnotationMirror] != podinfo.ConfigHash(static):
+		return nil
+	case !podinfo.Terminal(mirror.Status.Phase) || !m.Lived(static.UID):
 		return mirror
 	}
 	if st, ok := m.Statuses.Get(static.UID); ok && podinfo.Terminal(st.Phase) {

@@ -36,6 +36,14 @@ func Mirror(pod *v1.Pod) bool {
 	return ok
 }
 
+// ConfigHash identifies the content of a static pod: its AnnotationHash, or its UID if it has none.
+func ConfigHash(static *v1.Pod) string {
+	if h := static.Annotations[AnnotationHash]; h != "" {
+		return h
+	}
+	return string(static.UID)
+}
+
 // ReasonEvicted is the status reason of pods that were evicted, and of pods refused under pressure.
 const ReasonEvicted = "Evicted"
 

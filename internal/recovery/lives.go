@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/internal/restartpolicy"
 	"github.com/podwright/podwright/status/checkpoint"
 )
@@ -116,10 +117,16 @@ func (j *Journal) isRetired(r *checkpoint.Record) bool {
 // them.
 func (j *Journal) renewRetired(pods []*v1.Pod) {
 	for _, p := range pods {
-		if j.isRetired(j.keeper.Get(p.UID)) {
+		if r := j.keeper.Get(p.UID); j.isRetired(r) || j.putBack(p, r) {
 			j.beginLife(p.UID)
 		}
 	}
+}
+
+// putBack reports whether a source names a pod again that it did not name when this agent asked first, and
+// that had ended by then. This agent was never handed it, so its life is not retired (IN10).
+func (j *Journal) putBack(pod *v1.Pod, r *checkpoint.Record) bool {
+	return r != nil && r.Unwanted && r.Finished && podinfo.Static(podOf(r)) && pod.DeletionTimestamp == nil && !j.Handed(pod.UID)
 }
 
 // beginLife begins a new life of a UID that a source wants again, of which nothing is known but that there was an earlier one.

@@ -27,19 +27,11 @@ func Of(static *v1.Pod, node *v1.Node) (*v1.Pod, error) {
 	if pod.Annotations == nil {
 		pod.Annotations = map[string]string{}
 	}
-	pod.Annotations[podinfo.AnnotationMirror] = hashOf(static)
+	pod.Annotations[podinfo.AnnotationMirror] = podinfo.ConfigHash(static)
 	pod.OwnerReferences = []metav1.OwnerReference{{
 		APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID, Controller: ptr.To(true),
 	}}
 	return pod, nil
-}
-
-// hashOf identifies the content of a static pod.
-func hashOf(static *v1.Pod) string {
-	if h := static.Annotations[podinfo.AnnotationHash]; h != "" {
-		return h
-	}
-	return string(static.UID)
 }
 
 // step is the work that one mirror pod needs.
@@ -68,5 +60,5 @@ func decide(static, mirror *v1.Pod, node *v1.Node) step {
 // mirror pod that has ended belongs to an earlier life (IN14): a pod of an API ends once.
 func matches(static, mirror *v1.Pod) bool {
 	return mirror.DeletionTimestamp == nil && !podinfo.Terminal(mirror.Status.Phase) && mirror.Name == static.Name && mirror.Namespace == static.Namespace &&
-		mirror.Annotations[podinfo.AnnotationMirror] == hashOf(static)
+		mirror.Annotations[podinfo.AnnotationMirror] == podinfo.ConfigHash(static)
 }

@@ -300,7 +300,7 @@ func (r *Reconciler) create(ctx context.Context, static *v1.Pod, node *v1.Node) 
 		switch {
 		case err != nil:
 			return err
-		case there.Annotations[podinfo.AnnotationMirror] == hashOf(static) && there.DeletionTimestamp == nil:
+		case there.Annotations[podinfo.AnnotationMirror] == podinfo.ConfigHash(static) && there.DeletionTimestamp == nil:
 			return nil
 		case there.Annotations[podinfo.AnnotationMirror] == "":
 			return fmt.Errorf("%w, and is no mirror pod", ErrExists)
