@@ -200,6 +200,66 @@ func TestRunThatGoesOnMayEnd(t *testing.T) {
 	}
 }
 
+// TestStoppedRunWithoutSandbox: 6.12, 6.2a: a container of policy Never was stopped for another image, and before the next one could be
+// created the pod loses its sandbox, or the machine is booted again. It is started in a new sandbox; the pod does not wait without end.
+func TestStoppedRunWithoutSandbox(t *testing.T) {
+	for _, booted := range []bool{false, true} {
+		t.Run(fmt.Sprintf("booted %v", booted), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var sick atomic.Bool
+				n := newHost(t, jobRuntime(&sick, 0))
+				pod := probedJob(v1.RestartPolicyNever)
+				r := n.agent()
+				r.set(pod)
+				r.phase(pod.UID, v1.PodRunning, time.Minute)
+				makes := n.rt.Inject(fake.Fault{Match: fake.Match{Method: fake.CreateContainer}, Effect: fake.Effect{Err: errors.New("no room")}})
+				pod = stopReasons(&sick)["image"](pod)
+				r.set(pod)
+				<-time.After(time.Minute)
+				if booted {
+					n.kill(r)
+					n.rt.Reboot()
+					n.boot = "boot-2"
+					r = n.agent()
+					r.set(pod)
+				} else if sandboxes, err := n.rt.ListPodSandbox(t.Context(), nil); err != nil || n.rt.FailSandbox(sandboxes[0].Id) != nil {
+					t.Fatal("no sandbox to fail")
+				}
+				<-time.After(time.Minute)
+				makes()
+				r.phase(pod.UID, v1.PodSucceeded, time.Hour)
+				if got, want := r.restarts(pod.UID), "main 2/1"; got != want {
+					t.Errorf("%s, want %s", got, want)
+				}
+			})
+		})
+	}
+}
+
+// TestRunThatStopsForGood: 6.12: a container of policy Never that could not be stopped for another image, and then fails its probe
+// when the image is the old one again, ends for good.
+func TestRunThatStopsForGood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var sick atomic.Bool
+		n := newHost(t, jobRuntime(&sick, 1))
+		pod := probedJob(v1.RestartPolicyNever)
+		pod.Spec.Containers = append(pod.Spec.Containers, v1.Container{Name: "other", Image: "app:1"})
+		r := n.agent()
+		r.set(pod)
+		r.phase(pod.UID, v1.PodRunning, time.Minute)
+		stops := n.rt.Inject(fake.Fault{Match: fake.Match{Method: fake.StopContainer}, Effect: fake.Effect{Err: runtime.ErrUnavailable}})
+		r.set(stopReasons(&sick)["image"](pod))
+		sick.Store(true)
+		<-time.After(time.Minute)
+		stops()
+		r.set(pod)
+		r.phase(pod.UID, v1.PodSucceeded, time.Hour)
+		if got, want := r.restarts(pod.UID), "main 1/0, other 1/0"; got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	})
+}
+
 // TestStoppedRunKilledAtEveryPoint: 6.12: the agent is killed before and after each operation on the disk while a job gets another image. The job
 // runs to its own end with the new image, and nothing takes the end of the stopped run for it.
 func TestStoppedRunKilledAtEveryPoint(t *testing.T) {

@@ -46,6 +46,12 @@ func (a *Asked) Has(id runtime.ContainerID) bool { return a.Pending() && a.HasID
 // HasID is [Asked.Has] for an ID in the form a status uses.
 func (a *Asked) HasID(id string) bool { return a.Pending() && (has(a.Runs, id) || has(a.Own, id)) }
 
+// HasContainer reports whether a run of this container is to be replaced.
+func (a *Asked) HasContainer(name string) bool {
+	of := func(r Run) bool { return r.Container == name }
+	return a.Pending() && (slices.ContainsFunc(a.Runs, of) || slices.ContainsFunc(a.Own, of))
+}
+
 // Requested reports whether a caller wants this run replaced.
 func (a *Asked) Requested(id runtime.ContainerID) bool {
 	return a.Pending() && a.RequestedID(id.String())
@@ -112,9 +118,9 @@ func (a *Asked) With(runs []Run, message string, now time.Time) *Asked {
 // WithOwn has these runs as those to be replaced for a reason of the engine's own, instead of those
 // that it had; it returns a itself if they are the same.
 func (a *Asked) WithOwn(own []Run) *Asked {
-	next := &Asked{}
+	var next Asked
 	if a != nil {
-		*next = *a
+		next = *a
 	}
 	if slices.Equal(next.Own, own) {
 		return a
@@ -124,11 +130,11 @@ func (a *Asked) WithOwn(own []Run) *Asked {
 }
 
 // orNil returns nil instead of a value that says nothing.
-func (a *Asked) orNil() *Asked {
+func (a Asked) orNil() *Asked {
 	if len(a.Runs)+len(a.Own)+len(a.Counts) == 0 {
 		return nil
 	}
-	return a
+	return &a
 }
 
 // Without takes back requested runs that were not acted on.

@@ -75,6 +75,8 @@ func record(name, state string, created time.Time) *runtime.ContainerStatus {
 	switch fields[0] {
 	case "created":
 		c.State = runtime.Created
+	case "unknown":
+		c.State = runtime.Unknown
 	case "running":
 		c.State = runtime.Running
 	case "changed":

@@ -21,11 +21,12 @@ func Compute(in Input) Plan {
 
 // ownRuns returns the runs of app containers that stop, or were stopped, in order to be started
 // again, although an exit can end their containers for good (6.12). A run that goes on, because
-// there is no reason left to stop it, may end by itself: it is no longer one of them.
+// there is no reason left to stop it, may end by itself, and one that now stops for good ends its
+// container: neither is one of them any more.
 func ownRuns(in Input, p *Plan) (runs []restarts.Run) {
 	if in.Asked != nil {
 		for _, r := range in.Asked.Own {
-			if !goesOn(in, p, r) {
+			if !dropped(in, p, r) {
 				runs = append(runs, r)
 			}
 		}
@@ -41,11 +42,14 @@ func ownRuns(in Input, p *Plan) (runs []restarts.Run) {
 	return runs
 }
 
-// goesOn reports whether a run still runs and the plan leaves it alone.
-func goesOn(in Input, p *Plan, r restarts.Run) bool {
+// dropped reports whether a run may still run, and the plan leaves it alone or stops it for good.
+func dropped(in Input, p *Plan, r restarts.Run) bool {
 	record := in.Status.Container(r.Container)
-	return record != nil && record.State == runtime.Running && record.ID.String() == r.ID &&
-		!p.KillPod && !slices.ContainsFunc(p.Kill, func(k Kill) bool { return k.Record == record })
+	if record == nil || record.ID.String() != r.ID || record.State != runtime.Running && (record.State != runtime.Unknown || !p.KillPod) {
+		return false
+	}
+	i := slices.IndexFunc(in.Pod.Spec.Containers, func(c v1.Container) bool { return c.Name == r.Container })
+	return i < 0 || !p.replaces(in, &in.Pod.Spec.Containers[i], record)
 }
 
 // replaces reports whether the plan stops a container's run in order to start another one.
@@ -95,7 +99,7 @@ func replaceSandbox(in Input, s Sandbox) Plan {
 	if in.Pod.DeletionTimestamp != nil {
 		return p
 	}
-	if spec.RestartPolicy == v1.RestartPolicyNever && s.Attempt != 0 && everRan(in.Status) && !ownPolicyReturns(in) {
+	if spec.RestartPolicy == v1.RestartPolicyNever && s.Attempt != 0 && everRan(in.Status) && !returnsAnyway(in) {
 		return p // 6.2a
 	}
 	var start []int
@@ -123,12 +127,14 @@ func everRan(status *runtime.PodStatus) bool {
 	return slices.ContainsFunc(status.Containers, func(c *runtime.ContainerStatus) bool { return c.State != runtime.Created })
 }
 
-// ownPolicyReturns reports whether a container returns in a new sandbox by its own policy or rules, although the
-// pod's policy is Never. The first init container that was created and has not succeeded decides alone: nothing
-// begins before it is done.
-func ownPolicyReturns(in Input) bool {
+// returnsAnyway reports whether a container returns in a new sandbox although the pod's policy is
+// Never: by its own policy or rules, or because it was stopped in order to be replaced (6.12). The
+// first init container that was created and has not succeeded decides alone: nothing begins before
+// it is done.
+func returnsAnyway(in Input) bool {
 	returns := func(c *v1.Container) bool {
-		may := restartpolicy.Effective(in.Pod, c) != v1.RestartPolicyNever || len(c.RestartPolicyRules) > 0 && c.RestartPolicy != nil
+		may := restartpolicy.Effective(in.Pod, c) != v1.RestartPolicyNever || len(c.RestartPolicyRules) > 0 && c.RestartPolicy != nil ||
+			in.Asked.HasContainer(c.Name)
 		return may && runsInNewSandbox(in, c)
 	}
 	for i := range in.Pod.Spec.InitContainers {

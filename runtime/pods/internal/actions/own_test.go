@@ -45,6 +45,11 @@ func TestOwnRuns(t *testing.T) {
 		{rule: "the next one is only created", pod: pod(onFailure, "", "a"), own: "a", status: "s0:ready a=exited:0 a=created", want: "start a", left: "a"},
 		{rule: "still to be stopped", pod: pod(onFailure, "", "a"), own: "a", status: "s0:ready a=changed", want: "kill a ContainerChanged+, start a", left: "a"},
 		{rule: "the reason has gone", pod: pod(onFailure, "", "a b"), own: "a b", status: "s0:ready a=running b=exited:0", want: "start b", left: "b"},
+		{rule: "stopped, policy Never, and its sandbox is lost", pod: pod(never, "i", "a b"), own: "a", status: "s0:dead i=exited:0 a=exited:0 b=running", want: "kill pod, sandbox 1 for s0, start i", left: "a"},
+		{rule: "only its next one is created, and the sandbox is lost", pod: pod(never, "", "a"), own: "a", status: "s0:dead a=exited:0 a=created", want: "kill pod, sandbox 1 for s0, start a", left: "a"},
+		{rule: "policy Never: still to be stopped, and the sandbox is lost", pod: pod(never, "", "a"), own: "a", status: "s0:dead a=running", want: "kill pod"},
+		{rule: "policy Never: unknown, and the sandbox is lost", pod: pod(never, "", "a"), own: "a", status: "s0:dead a=unknown", want: "kill pod"},
+		{rule: "policy Never: the reason has gone, and the probe fails", pod: pod(never, "", "a b"), change: live, probes: failed, own: "a", status: "s0:ready a=running b=running", want: "kill a LivenessProbe"},
 		{rule: "no record is left of it", pod: pod(onFailure, "", "a b"), own: "a", status: "s0:ready b=running", want: "start a"},
 	} {
 		t.Run(r.rule, func(t *testing.T) {
