@@ -198,7 +198,7 @@ func (c *Config) completeDirs() (problems []error) {
 		c.Checkpoints.Store = checkpoint.NewFiles(checkpoint.Dir(filepath.Join(c.RootDir, "state", "pods")))
 	}
 	if err := c.Checkpoints.CheckKeys(); err != nil {
-		problems = append(problems, fmt.Errorf("Checkpoints.%w", err))
+		problems = append(problems, fmt.Errorf("Checkpoints.Keys: %w", err))
 		c.Checkpoints.Keys, c.Checkpoints.TrustPlain = nil, false // so that the other parts are checked too
 	}
 	if c.Node.BootID == "" {

@@ -160,7 +160,7 @@ func TestNewReportsProblemsOfAllParts(t *testing.T) {
 		t.Fatal("no error")
 	}
 	for _, want := range []string{
-		"Node.IPs[0]", "QuietPeriod", "CPUQuotaPeriod", "LogRotation", "MinPeriod", "Admission.Handlers[0]", "Admission.Soft[0]", "Checkpoints.TrustPlain", "Eviction", "ImageGC", "mirror", "source 1",
+		"Node.IPs[0]", "QuietPeriod", "CPUQuotaPeriod", "LogRotation", "MinPeriod", "Admission.Handlers[0]", "Admission.Soft[0]", "Checkpoints.Keys: TrustPlain", "Eviction", "ImageGC", "mirror", "source 1",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("nothing about %s in:\n%v", want, err)

@@ -62,9 +62,9 @@ func (o *Options) CheckKeys() error {
 	_, seals := o.Store.(sealer)
 	switch err := checkKeys(o.Keys); {
 	case err != nil:
-		return fmt.Errorf("Keys: %w", err)
+		return err
 	case len(o.Keys) > 0 && !seals:
-		return fmt.Errorf("Keys: the Store %T does not seal records: use checkpoint.NewFiles", o.Store)
+		return fmt.Errorf("the Store %T does not seal records: use checkpoint.NewFiles", o.Store)
 	case o.TrustPlain && len(o.Keys) == 0:
 		return errors.New("TrustPlain has no effect without Keys: records are then never sealed")
 	}

@@ -280,9 +280,9 @@ func TestKeyIsAKey(t *testing.T) {
 		}
 	}
 	for name, o := range map[string]checkpoint.Options{
-		"Keys: the Store checkpoint_test.openStore does not seal": {Keys: []checkpoint.Key{key}, Store: openStore{}},
-		"Keys: record key 0 is not a key":                         {Keys: []checkpoint.Key{{}}, Store: checkpoint.NewFiles(&checkpointtest.Disk{})},
-		"has no effect without Keys":                              {TrustPlain: true, Store: checkpoint.NewFiles(&checkpointtest.Disk{})},
+		"the Store checkpoint_test.openStore does not seal": {Keys: []checkpoint.Key{key}, Store: openStore{}},
+		"record key 0 is not a key":                         {Keys: []checkpoint.Key{{}}, Store: checkpoint.NewFiles(&checkpointtest.Disk{})},
+		"has no effect without Keys":                        {TrustPlain: true, Store: checkpoint.NewFiles(&checkpointtest.Disk{})},
 	} {
 		if err := o.CheckKeys(); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("error %v, want %q", err, name)
