@@ -40,6 +40,16 @@ func probedJob(policy v1.RestartPolicy) *v1.Pod {
 	return p
 }
 
+// runningJob is a machine whose agent runs the pod of a job.
+func runningJob(t *testing.T, pod *v1.Pod, healthy uint32) (sick *atomic.Bool, n *host, r *rig) {
+	sick = &atomic.Bool{}
+	n = newHost(t, jobRuntime(sick, healthy))
+	r = n.agent()
+	r.set(pod)
+	r.phase(pod.UID, v1.PodRunning, time.Minute)
+	return sick, n, r
+}
+
 // stopReasons are reasons of the engine's own to stop a container in order to start it again.
 func stopReasons(sick *atomic.Bool) map[string]func(p *v1.Pod) *v1.Pod {
 	return map[string]func(p *v1.Pod) *v1.Pod{
@@ -85,12 +95,8 @@ func TestStoppedRunIsReplaced(t *testing.T) {
 
 func stoppedRunIsReplaced(t *testing.T, reason, trouble string, policy v1.RestartPolicy) {
 	killed := trouble == "killed agent"
-	var sick atomic.Bool
-	n := newHost(t, jobRuntime(&sick, 1))
 	pod := probedJob(policy)
-	r := n.agent()
-	r.set(pod)
-	r.phase(pod.UID, v1.PodRunning, time.Minute)
+	sick, n, r := runningJob(t, pod, 1)
 	<-time.After(30 * time.Second)
 	effect := fake.Effect{Err: errors.New("no room")}
 	if killed {
@@ -107,7 +113,7 @@ func stoppedRunIsReplaced(t *testing.T, reason, trouble string, policy v1.Restar
 		})
 	}
 	makes := n.rt.Inject(fake.Fault{Match: fake.Match{Method: fake.CreateContainer}, Effect: effect})
-	pod = stopReasons(&sick)[reason](pod)
+	pod = stopReasons(sick)[reason](pod)
 	r.set(pod)
 	r.within(time.Minute, "a stop", func() error {
 		if n.rt.Running(pod.UID, "main") > 0 || n.rt.CallCount(fake.CreateContainer) < 2 {
@@ -170,14 +176,10 @@ func TestRunThatGoesOnMayEnd(t *testing.T) {
 	for _, killed := range []bool{false, true} {
 		t.Run(fmt.Sprintf("killed %v", killed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var sick atomic.Bool
-				n := newHost(t, jobRuntime(&sick, 1))
 				pod := probedJob(v1.RestartPolicyOnFailure)
-				r := n.agent()
-				r.set(pod)
-				r.phase(pod.UID, v1.PodRunning, time.Minute)
+				sick, n, r := runningJob(t, pod, 1)
 				stops := n.rt.Inject(fake.Fault{Match: fake.Match{Method: fake.StopContainer}, Effect: fake.Effect{Err: runtime.ErrUnavailable}})
-				changed := stopReasons(&sick)["image"](pod)
+				changed := stopReasons(sick)["image"](pod)
 				r.set(changed)
 				<-time.After(time.Minute)
 				if rec := n.records()[pod.UID]; rec == nil || rec.Restarts == nil || len(rec.Restarts.Own) != 1 {
@@ -206,14 +208,10 @@ func TestStoppedRunWithoutSandbox(t *testing.T) {
 	for _, booted := range []bool{false, true} {
 		t.Run(fmt.Sprintf("booted %v", booted), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var sick atomic.Bool
-				n := newHost(t, jobRuntime(&sick, 0))
 				pod := probedJob(v1.RestartPolicyNever)
-				r := n.agent()
-				r.set(pod)
-				r.phase(pod.UID, v1.PodRunning, time.Minute)
+				sick, n, r := runningJob(t, pod, 0)
 				makes := n.rt.Inject(fake.Fault{Match: fake.Match{Method: fake.CreateContainer}, Effect: fake.Effect{Err: errors.New("no room")}})
-				pod = stopReasons(&sick)["image"](pod)
+				pod = stopReasons(sick)["image"](pod)
 				r.set(pod)
 				<-time.After(time.Minute)
 				if booted {
@@ -240,15 +238,11 @@ func TestStoppedRunWithoutSandbox(t *testing.T) {
 // when the image is the old one again, ends for good.
 func TestRunThatStopsForGood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var sick atomic.Bool
-		n := newHost(t, jobRuntime(&sick, 1))
 		pod := probedJob(v1.RestartPolicyNever)
 		pod.Spec.Containers = append(pod.Spec.Containers, v1.Container{Name: "other", Image: "app:1"})
-		r := n.agent()
-		r.set(pod)
-		r.phase(pod.UID, v1.PodRunning, time.Minute)
+		sick, n, r := runningJob(t, pod, 1)
 		stops := n.rt.Inject(fake.Fault{Match: fake.Match{Method: fake.StopContainer}, Effect: fake.Effect{Err: runtime.ErrUnavailable}})
-		r.set(stopReasons(&sick)["image"](pod))
+		r.set(stopReasons(sick)["image"](pod))
 		sick.Store(true)
 		<-time.After(time.Minute)
 		stops()
@@ -277,15 +271,11 @@ func TestStoppedRunKilledAtEveryPoint(t *testing.T) {
 }
 
 func stoppedRunKilledAt(t *testing.T, at int) (points int) {
-	var sick atomic.Bool
-	n := newHost(t, jobRuntime(&sick, 0))
 	pod := probedJob(v1.RestartPolicyOnFailure)
-	r := n.agent()
-	r.set(pod)
-	r.phase(pod.UID, v1.PodRunning, time.Minute)
+	sick, n, r := runningJob(t, pod, 0)
 	<-time.After(10 * time.Second)
 	n.points, n.killAt = 0, at
-	pod = stopReasons(&sick)["image"](pod)
+	pod = stopReasons(sick)["image"](pod)
 	r.set(pod)
 	select {
 	case <-n.killed:

@@ -33,9 +33,11 @@ func ownRuns(in Input, p *Plan) (runs []restarts.Run) {
 	}
 	for i := range in.Pod.Spec.Containers {
 		c := &in.Pod.Spec.Containers[i]
+		if restartpolicy.Effective(in.Pod, c) == v1.RestartPolicyAlways {
+			continue
+		}
 		record := in.Status.Container(c.Name)
-		if record != nil && record.State != runtime.Exited && restartpolicy.Effective(in.Pod, c) != v1.RestartPolicyAlways &&
-			!in.Asked.Has(record.ID) && p.replaces(in, c, record) {
+		if record != nil && record.State != runtime.Exited && !in.Asked.Has(record.ID) && p.replaces(in, c, record) {
 			runs = append(runs, restarts.RunOf(record, in.Status))
 		}
 	}

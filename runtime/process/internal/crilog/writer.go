@@ -43,7 +43,7 @@ func Open(dir, name string, clock clock.PassiveClock) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.file, w.torn = file, endsTorn(file)
+	w.use(file)
 	return w, nil
 }
 
@@ -73,6 +73,9 @@ func (w *Writer) open() (*os.File, error) {
 	return file, nil
 }
 
+// use makes file the one that entries go to. The lock is held, or nothing else has the writer yet.
+func (w *Writer) use(file *os.File) { w.file, w.torn = file, endsTorn(file) }
+
 // endsTorn reports whether a file ends within an entry. One that cannot be read counts as whole.
 func endsTorn(file *os.File) bool {
 	info, err := file.Stat()
@@ -93,7 +96,7 @@ func (w *Writer) Reopen() error {
 	}
 	w.mu.Lock()
 	old, closed := w.file, w.closed
-	w.file, w.torn = file, endsTorn(file)
+	w.use(file)
 	w.mu.Unlock()
 	switch {
 	case closed: // it stays so
@@ -132,7 +135,7 @@ func (w *Writer) write(entries []byte) error {
 		if err != nil {
 			return err
 		}
-		w.file, w.torn = file, endsTorn(file)
+		w.use(file)
 	}
 	if w.torn {
 		if _, err := w.file.Write([]byte{'\n'}); err != nil {
