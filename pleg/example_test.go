@@ -3,6 +3,7 @@ package pleg_test
 import (
 	"context"
 	"fmt"
+	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -53,7 +54,8 @@ func (r *oneContainer) ContainerStatus(context.Context, string, bool) (*runtimea
 // A generator in manual mode: every relist is a call, nothing happens in between.
 // An agent calls Run instead and waits on the subscription's Ready.
 func Example() {
-	ctx := context.Background()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // for GetNewerThan
+	defer cancel()
 	node := &oneContainer{state: runtimeapi.ContainerState_CONTAINER_RUNNING}
 	generator, err := pleg.New(node, pleg.Options{})
 	if err != nil {

@@ -65,64 +65,68 @@ func (b *bench) want(what string, uid types.UID, states ...string) {
 // TestObjectsAreReadByID: B14. What a step made, stopped and removed is read by the IDs of the objects,
 // without a list, and is as new as a list would be.
 func TestObjectsAreReadByID(t *testing.T) {
-	b := newBench(t, Options{})
-	b.relist()
-	lists := 0
-	b.lists(&lists)
-	b.make("p", "c")
-	after := b.Stamp()
-	status := b.read("p")
-	b.Release("p")
-	if n := b.lists(&lists); n != 0 || status.Stamp <= after || status.Name != "pod-p" || status.Namespace != "ns" || len(status.IPs) != 1 || status.Containers[0].SandboxID != "p/s0" {
-		t.Errorf("%d lists, %+v", n, status)
-	}
-	b.want("made", "p", "p/c=running", "p/s0=running")
-	calls := b.statusCalls()
-	b.relist() // shows what is known
-	if n := b.statusCalls() - calls; n != 0 || len(b.pods["p"].made) != 0 {
-		t.Errorf("%d calls for a pod that did not change, %v", n, b.pods["p"].made)
-	}
-	b.lists(&lists)
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Options{})
+		b.relist()
+		lists := 0
+		b.lists(&lists)
+		b.make("p", "c")
+		after := b.Stamp()
+		status := b.read("p")
+		b.Release("p")
+		if n := b.lists(&lists); n != 0 || status.Stamp <= after || status.Name != "pod-p" || status.Namespace != "ns" || len(status.IPs) != 1 || status.Containers[0].SandboxID != "p/s0" {
+			t.Errorf("%d lists, %+v", n, status)
+		}
+		b.want("made", "p", "p/c=running", "p/s0=running")
+		calls := b.statusCalls()
+		b.relist() // shows what is known
+		if n := b.statusCalls() - calls; n != 0 || len(b.pods["p"].made) != 0 {
+			t.Errorf("%d calls for a pod that did not change, %v", n, b.pods["p"].made)
+		}
+		b.lists(&lists)
 
-	b.container("p", "c", sExited, 1)
-	b.sandbox("p", 0, sNotReady, "")
-	b.read("p")
-	b.want("stopped", "p", "p/c=exited", "p/s0=exited")
-	b.remove("p", "c")
-	b.Removed("p", "p/c")
-	b.remove("p", "s0")
-	b.Removed("p", "p/s0")
-	calls = b.statusCalls()
-	if status = b.read("p"); len(status.Sandboxes)+len(status.Containers) != 0 || b.statusCalls() != calls || b.lists(&lists) != 0 {
-		t.Errorf("removed: %+v, %d calls", status, b.statusCalls()-calls)
-	}
-	b.relist()
-	if len(b.pods) != 0 {
-		t.Error("a pod that is gone is remembered")
-	}
+		b.container("p", "c", sExited, 1)
+		b.sandbox("p", 0, sNotReady, "")
+		b.read("p")
+		b.want("stopped", "p", "p/c=exited", "p/s0=exited")
+		b.remove("p", "c")
+		b.Removed("p", "p/c")
+		b.remove("p", "s0")
+		b.Removed("p", "p/s0")
+		calls = b.statusCalls()
+		if status = b.read("p"); len(status.Sandboxes)+len(status.Containers) != 0 || b.statusCalls() != calls || b.lists(&lists) != 0 {
+			t.Errorf("removed: %+v, %d calls", status, b.statusCalls()-calls)
+		}
+		b.relist()
+		if len(b.pods) != 0 {
+			t.Error("a pod that is gone is remembered")
+		}
+	})
 }
 
 // TestMadeObjectThatNoReadingSaw: R7, C11. A pod of which only a list has shown what was made for it is gone once the
 // lists agree on that, and whoever waits for a newer view gets one.
 func TestMadeObjectThatNoReadingSaw(t *testing.T) {
-	b := newBench(t, Options{})
-	b.relist()
-	b.make("p", "c")
-	b.relist() // shows it, and is not read during the hold
-	b.remove("p", "c", "s0")
-	b.Release("p")
-	b.fail(failing("ListPodSandbox", "", runtime.ErrUnavailable))
-	if status, err := b.ReadNow(t.Context(), "p"); err == nil {
-		t.Errorf("read %+v", status)
-	}
-	b.fail(nil)
-	after := b.Stamp()
-	for range 4 {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Options{})
 		b.relist()
-	}
-	if !b.isFresh("p", after) || len(b.pods) != 0 {
-		t.Errorf("%+v", b.Dump().Pods)
-	}
+		b.make("p", "c")
+		b.relist() // shows it, and is not read during the hold
+		b.remove("p", "c", "s0")
+		b.Release("p")
+		b.fail(failing("ListPodSandbox", "", runtime.ErrUnavailable))
+		if status, err := b.ReadNow(t.Context(), "p"); err == nil {
+			t.Errorf("read %+v", status)
+		}
+		b.fail(nil)
+		after := b.Stamp()
+		for range 4 {
+			b.relist()
+		}
+		if !b.isFresh("p", after) || len(b.pods) != 0 {
+			t.Errorf("%+v", b.Dump().Pods)
+		}
+	})
 }
 
 // TestUnlistedObjectStays: B14, D7. A list that lags behind the runtime, or never shows an object,
@@ -132,7 +136,7 @@ func TestUnlistedObjectStays(t *testing.T) {
 		"the container": func(id string) bool { return strings.HasSuffix(id, "/c") },
 		"the whole pod": func(string) bool { return true },
 	} {
-		t.Run(name, func(t *testing.T) {
+		inVirtualTime(t, name, func(t *testing.T) {
 			b := newBench(t, Options{})
 			b.relist()
 			b.hiding(hidden)
@@ -169,42 +173,46 @@ func TestUnlistedObjectStays(t *testing.T) {
 // TestUnlistedObjectThatIsGoneGoes: B14. An object that no list has shown and that the runtime does not know any
 // more is gone, and its pod with it.
 func TestUnlistedObjectThatIsGoneGoes(t *testing.T) {
-	b := newBench(t, Options{})
-	b.relist()
-	b.hiding(func(string) bool { return true })
-	b.make("p", "c")
-	b.read("p")
-	b.Release("p")
-	b.remove("p", "c")
-	b.relist()
-	b.want("the container is gone", "p", "p/s0=running")
-	b.remove("p")
-	for range 2 + defaultConfirmVanished {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Options{})
 		b.relist()
-	}
-	if len(b.pods) != 0 {
-		t.Errorf("%+v", b.pods["p"])
-	}
+		b.hiding(func(string) bool { return true })
+		b.make("p", "c")
+		b.read("p")
+		b.Release("p")
+		b.remove("p", "c")
+		b.relist()
+		b.want("the container is gone", "p", "p/s0=running")
+		b.remove("p")
+		for range 2 + defaultConfirmVanished {
+			b.relist()
+		}
+		if len(b.pods) != 0 {
+			t.Errorf("%+v", b.pods["p"])
+		}
+	})
 }
 
 // TestListDuringAStepIsNotTheEndOfIt: B14, D8. Lists made while a step runs may show only part of
 // what it makes, or something unknown to it. They neither end up in the view nor are forgotten.
 func TestListDuringAStepIsNotTheEndOfIt(t *testing.T) {
-	b := newBench(t, Options{})
-	b.relist()
-	b.Hold("p")
-	b.sandbox("p", 0, sReady, "10.0.0.1")
-	b.Made("p", "p/s0", "")
-	b.sandbox("p", 1, sNotReady, "") // of a call that was cut off long ago
-	b.relist()
-	if got := b.states("p"); len(got) != 0 {
-		t.Errorf("%q is shown in the middle of a step", got)
-	}
-	b.container("p", "c", sRunning)
-	b.Made("p", "p/c", "p/s0")
-	b.read("p")
-	b.Release("p")
-	b.want("after the step", "p", "p/c=running", "p/s0=running", "p/s1=exited")
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Options{})
+		b.relist()
+		b.Hold("p")
+		b.sandbox("p", 0, sReady, "10.0.0.1")
+		b.Made("p", "p/s0", "")
+		b.sandbox("p", 1, sNotReady, "") // of a call that was cut off long ago
+		b.relist()
+		if got := b.states("p"); len(got) != 0 {
+			t.Errorf("%q is shown in the middle of a step", got)
+		}
+		b.container("p", "c", sRunning)
+		b.Made("p", "p/c", "p/s0")
+		b.read("p")
+		b.Release("p")
+		b.want("after the step", "p", "p/c=running", "p/s0=running", "p/s1=exited")
+	})
 }
 
 // TestSandboxIsReadOnce: B14. A sandbox that its step has read is not read again with the step's
@@ -218,7 +226,7 @@ func TestSandboxIsReadOnce(t *testing.T) {
 		"stopped since":     {func(b *bench) { b.sandbox("p", 0, sNotReady, ""); b.Report("p", "p/s0", runtime.Exited) }, 1},
 		"in an earlier one": {func(b *bench) { b.Release("p"); b.Hold("p") }, 1},
 	} {
-		t.Run(name, func(t *testing.T) {
+		inVirtualTime(t, name, func(t *testing.T) {
 			b := newBench(t, Options{})
 			b.relist()
 			b.make("p", "c")

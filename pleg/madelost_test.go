@@ -13,41 +13,43 @@ import (
 // TestMadeObjectsAreLost: R7, B14. The runtime has lost what a syncer has made before it was read, and has no proper answer for
 // it. Once enough lists have lacked it, it counts as gone, as any other object does.
 func TestMadeObjectsAreLost(t *testing.T) {
-	b := newBench(t, Options{Clock: hasty{}})
-	b.relist()
-	b.Hold("p")
-	b.pod("p", "c")
-	b.Made("p", "p/s0", "")
-	b.Made("p", "p/c", "p/s0")
-	b.relist() // nothing is read during a hold
-	b.remove("p")
-	b.fail(func(_ context.Context, method, id string) error {
-		if id != "" && (method == "PodSandboxStatus" || method == "ContainerStatus") {
-			return errors.New("unknown object")
-		}
-		return nil
-	})
-	for range 5 {
-		b.relist() // without a reading, nothing is known of the objects
-	}
-	b.Release("p")
-	for i := range 4 * (defaultConfirmVanished + 1) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Options{Clock: hasty{}})
 		b.relist()
-		if _, err := b.Get("p"); err == nil && i < defaultConfirmVanished {
-			t.Errorf("believed gone after list %d", i+1)
+		b.Hold("p")
+		b.pod("p", "c")
+		b.Made("p", "p/s0", "")
+		b.Made("p", "p/c", "p/s0")
+		b.relist() // nothing is read during a hold
+		b.remove("p")
+		b.fail(func(_ context.Context, method, id string) error {
+			if id != "" && (method == "PodSandboxStatus" || method == "ContainerStatus") {
+				return errors.New("unknown object")
+			}
+			return nil
+		})
+		for range 5 {
+			b.relist() // without a reading, nothing is known of the objects
 		}
-	}
-	if status, err := b.Get("p"); err != nil || len(statesOf(status)) > 0 {
-		t.Errorf("%v, %v; want an empty status", status, err)
-	}
-	if b.pods["p"] != nil {
-		t.Errorf("it has a record: %+v", b.Dump().Pods)
-	}
-	calls := b.statusCalls()
-	b.relist()
-	if got := b.statusCalls(); got != calls {
-		t.Errorf("%d more readings", got-calls)
-	}
+		b.Release("p")
+		for i := range 4 * (defaultConfirmVanished + 1) {
+			b.relist()
+			if _, err := b.Get("p"); err == nil && i < defaultConfirmVanished {
+				t.Errorf("believed gone after list %d", i+1)
+			}
+		}
+		if status, err := b.Get("p"); err != nil || len(statesOf(status)) > 0 {
+			t.Errorf("%v, %v; want an empty status", status, err)
+		}
+		if b.pods["p"] != nil {
+			t.Errorf("it has a record: %+v", b.Dump().Pods)
+		}
+		calls := b.statusCalls()
+		b.relist()
+		if got := b.statusCalls(); got != calls {
+			t.Errorf("%d more readings", got-calls)
+		}
+	})
 }
 
 // TestOneMadeObjectIsLost: R7, B14. The same for one container of a pod that goes on, also if there is no answer; and if the

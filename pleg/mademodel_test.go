@@ -21,7 +21,7 @@ func TestModelOfMadeObjectsStay(t *testing.T) {
 
 func runModelOfMadeObjectsStay(t *testing.T, rt *rapid.T) {
 	clock := jumping{ahead: new(time.Duration)}
-	b := newBench(t, Options{Inspections: 2, Clock: clock})
+	b := newBench(t, unhurried(Options{Clock: clock}))
 	const uid = types.UID("p")
 	if rapid.Bool().Draw(rt, "an earlier life") {
 		b.sandbox(uid, 9, sNotReady, "")

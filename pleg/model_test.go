@@ -87,8 +87,15 @@ func (c hasty) NewTimer(d time.Duration) clock.Timer {
 	return c.RealClock.NewTimer(d)
 }
 
+// unhurried returns the options of a model, which cannot run in virtual time (rapid): no reading that a busy machine makes slow
+// runs into a limit.
+func unhurried(o Options) Options {
+	o.Inspections, o.ListTimeout, o.InspectTimeout, o.WriteOffAfter = 2, time.Hour, time.Hour, time.Hour
+	return o
+}
+
 func runModel(t *testing.T, rt *rapid.T) {
-	b := newBench(t, Options{ConfirmVanished: -1, Inspections: 2, Clock: hasty{}})
+	b := newBench(t, unhurried(Options{ConfirmVanished: -1, Clock: hasty{}}))
 	h := &history{b: b, pods: map[types.UID][]moment{}}
 	h.note()
 	pod := func() types.UID { return rapid.SampledFrom(modelPods).Draw(rt, "pod") }
@@ -288,7 +295,7 @@ func TestModelOfMade(t *testing.T) {
 
 func runModelOfMade(t *testing.T, rt *rapid.T) {
 	clock := jumping{ahead: new(time.Duration)}
-	b := newBench(t, Options{Inspections: 2, Clock: clock})
+	b := newBench(t, unhurried(Options{Clock: clock}))
 	h := &history{b: b, pods: map[types.UID][]moment{}}
 	number, held := 0, map[types.UID]int{}
 	names := map[types.UID][]string{}

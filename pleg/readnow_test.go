@@ -92,41 +92,43 @@ func TestReadNowReturnsTheErrorOfItsReading(t *testing.T) {
 
 // B9, C7: a pushed status is published like a reading, and only if it is newer.
 func TestPushedStatusIsPublishedIfNewer(t *testing.T) {
-	b := newBench(t, Options{})
-	b.pod("p", "c")
-	b.relist()
-	b.events()
-	b.container("p", "c", sExited, 9)
-	s, err := b.view.Read(t.Context(), "p")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !b.Publish(s) {
-		t.Fatal("a newer status was refused")
-	}
-	b.expect("published", "p: Died [p/c]")
-	if b.Publish(s) {
-		t.Error("the same status is no news")
-	}
-	calls := b.statusCalls()
-	b.relist()
-	b.expect("the list says the same")
-	if b.statusCalls() != calls {
-		t.Error("a published state was inspected again")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Options{})
+		b.pod("p", "c")
+		b.relist()
+		b.events()
+		b.container("p", "c", sExited, 9)
+		s, err := b.view.Read(t.Context(), "p")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !b.Publish(s) {
+			t.Fatal("a newer status was refused")
+		}
+		b.expect("published", "p: Died [p/c]")
+		if b.Publish(s) {
+			t.Error("the same status is no news")
+		}
+		calls := b.statusCalls()
+		b.relist()
+		b.expect("the list says the same")
+		if b.statusCalls() != calls {
+			t.Error("a published state was inspected again")
+		}
 
-	old, err := b.view.Read(t.Context(), "p")
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.remove("p", "c")
-	b.relist()
-	b.expect("removed", "p: Removed")
-	if b.Publish(old) {
-		t.Error("an older status was taken")
-	}
-	b.expect("refused")
-	if b.Publish(nil) || b.Publish(&runtime.PodStatus{}) {
-		t.Error("nonsense was taken")
-	}
+		old, err := b.view.Read(t.Context(), "p")
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.remove("p", "c")
+		b.relist()
+		b.expect("removed", "p: Removed")
+		if b.Publish(old) {
+			t.Error("an older status was taken")
+		}
+		b.expect("refused")
+		if b.Publish(nil) || b.Publish(&runtime.PodStatus{}) {
+			t.Error("nonsense was taken")
+		}
+	})
 }

@@ -111,24 +111,26 @@ func TestRefreshesOfOnePodMerge(t *testing.T) {
 // D3, edge case 17: a request made before a relist began needs no other reading; one
 // made during it gets its own.
 func TestRelistAnswersEarlierRefreshes(t *testing.T) {
-	b := newBench(t, Options{})
-	b.pod("p", "c")
-	b.Refresh("p")
-	b.relist()
-	if got := b.count("ListPodSandbox p"); got != 0 {
-		t.Errorf("request before the relist: %d lists of the pod, want 0", got)
-	}
-	b.fail(func(_ context.Context, method, id string) error {
-		if method == "ListContainers" && id == "" {
-			b.Refresh("p")
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Options{})
+		b.pod("p", "c")
+		b.Refresh("p")
+		b.relist()
+		if got := b.count("ListPodSandbox p"); got != 0 {
+			t.Errorf("request before the relist: %d lists of the pod, want 0", got)
 		}
-		return nil
+		b.fail(func(_ context.Context, method, id string) error {
+			if method == "ListContainers" && id == "" {
+				b.Refresh("p")
+			}
+			return nil
+		})
+		b.relist()
+		b.fail(nil)
+		if r := b.pods["p"]; r.request == 0 && b.count("ListPodSandbox p") == 0 {
+			t.Error("a request during the list got lost")
+		}
 	})
-	b.relist()
-	b.fail(nil)
-	if r := b.pods["p"]; r.request == 0 && b.count("ListPodSandbox p") == 0 {
-		t.Error("a request during the list got lost")
-	}
 }
 
 // D2: a relist in progress delays no refresh. A list that is older than a refresh does not undo it, nor judge the pod.

@@ -138,8 +138,8 @@ beside() {
 #
 #   compute  the unit tests of the main module, which mostly compute, in virtual time, and of the
 #            other modules; then those of the module kube on a real API server, beside fuzzing
-#   node     those that need a containerd and an API server
-#   real-N   the tests on one containerd, which mostly wait
+#   real-N   the tests on one containerd, which mostly wait; the first lane begins with those that
+#            need an API server too, so that the crowds of the lanes come one after the other
 #
 # They share nothing but the CPU: every test on a containerd or an API server has one of its
 # own, with its own folders, addresses and cgroups (internal/containerdtest, kube/apitest).
@@ -189,9 +189,10 @@ real() {
 	tests kube "${containerd[@]}" $(with_tests kube containerd .)
 }
 
-# node has the tests of an agent that joins a cluster.
-node() {
-	tests examples $race -count=1 -tags apiserver,containerd -run ContainerdAPIServer ./kubenode
+# real_first is the first of these lanes.
+real_first() {
+	$only_e2e || tests examples $race -count=1 -tags apiserver,containerd -run ContainerdAPIServer ./kubenode
+	real "$1"
 }
 
 # compile compiles what the lanes need: go commands side by side would each do so. What
@@ -208,18 +209,15 @@ compile() {
 events() {
 	trap 'for pid in "${running[@]}"; do kill -- "-$pid" 2>/dev/null || true; done' EXIT
 	compile
-	local i lane lanes=()
-	if ! $only_e2e; then
-		beside node node
-		lanes+=("node $!")
-	fi
+	local i lane=real_first lanes=()
 	for i in "${!runtimes[@]}"; do
-		beside "real-$i" real "${runtimes[i]}"
-		lanes+=("real-$i $!")
+		beside "real-$i" "$lane" "${runtimes[i]}"
+		lanes+=($!)
+		lane=real
 	done
 	$only_e2e || compute
-	for lane in "${lanes[@]}"; do
-		show $lane
+	for i in "${!lanes[@]}"; do
+		show "real-$i" "${lanes[i]}"
 	done
 }
 

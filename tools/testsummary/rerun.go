@@ -77,7 +77,7 @@ var marks = []struct{ prefix, reason string }{
 func (s *summary) watch(e event) {
 	for _, m := range marks {
 		if strings.HasPrefix(e.Output, m.prefix) {
-			s.hard[e.Package] = m.reason
+			s.hard[e.Package] = m.reason + " (" + strings.TrimSpace(e.Output) + ")"
 		}
 	}
 }

@@ -53,7 +53,10 @@ func TestOnlyRareFailuresOfTestsAreExcused(t *testing.T) {
 		}, nil, false, "no second run: p: the test process died"},
 		{"process ended in a test after another had failed", []string{
 			passA, outB, failB, `{"Action":"output","Package":"p","Test":"TestC","Output":"ThreadSanitizer: CHECK failed\n"}`, packageP, exit1,
-		}, nil, false, "no second run: p: the test process ended in a test"},
+		}, nil, false, "no second run: p: the test process ended in a test: its other tests did not run; no end of TestC"},
+		{"time limit of the package", []string{
+			passA, `{"Action":"output","Package":"p","Test":"TestC","Output":"panic: test timed out after 45m0s\n"}`, packageP, exit1,
+		}, nil, false, "no second run: p: panic or timeout: the package's other tests did not run (panic: test timed out after 45m0s); no end of TestC"},
 		{"goroutine leak", []string{passA, `{"Action":"output","Package":"p","Output":"goleak: Errors on successful test run\n"}`, packageP, exit1}, nil, false, "no second run: p: goroutine leak"},
 		{"package without a failed test", []string{passA, packageP, exit1}, nil, false, "no second run: p: failed without a failing test"},
 		{"leak in another package", []string{passA, failB, packageP, `{"Action":"fail","Package":"q"}`, exit1}, nil, false, "no second run: q: failed without a failing test"},

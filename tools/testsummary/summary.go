@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -153,27 +154,27 @@ func (s *summary) finishPackage(e event, key string) {
 		delete(s.output, key)
 		unfinished := s.tellUnfinished(e.Package)
 		switch {
-		case s.hard[e.Package] != "":
-		case unfinished:
-			s.hard[e.Package] = "the test process ended in a test: its other tests did not run"
-		case !s.failedIn(e.Package):
+		case len(unfinished) > 0:
+			reason := cmp.Or(s.hard[e.Package], "the test process ended in a test: its other tests did not run")
+			s.hard[e.Package] = reason + "; no end of " + strings.Join(unfinished, ", ")
+		case s.hard[e.Package] == "" && !s.failedIn(e.Package):
 			s.hard[e.Package] = "failed without a failing test"
 		}
 	}
 	delete(s.output, key)
 }
 
-// tellUnfinished prints what the tests said that a package's process ended in, and reports whether
-// there are some: the last words of a process are in their output, not in the package's.
-func (s *summary) tellUnfinished(pkg string) (some bool) {
+// tellUnfinished prints what the tests said that a package's process ended in, and returns their
+// names: the last words of a process are in their output, not in the package's.
+func (s *summary) tellUnfinished(pkg string) (names []string) {
 	for _, key := range slices.Sorted(maps.Keys(s.output)) {
 		if test, ok := strings.CutPrefix(key, pkg+" "); ok {
 			fmt.Fprintf(s.out, "NO END  %s %s%s\n%s", pkg, test, s.on(), strings.Join(s.output[key], ""))
 			delete(s.output, key)
-			some = true
+			names = append(names, test)
 		}
 	}
-	return some
+	return names
 }
 
 // count adds a finished test to the conformance run that it is a case of.
