@@ -15,7 +15,7 @@ export FUZZTIME=${FUZZTIME:-10m}
 targets=("$@")
 [ ${#targets[@]} -gt 0 ] || targets=(
 	mutate-podworkers fuzz explore deletions rewrites faults-pleg faults-hour crash leak-hunt crowd deep-trees
-	crash-containerd kube-crash kube-long kube-offline kube-autoscale kube-certificates probes-kill evictions-kill tenant torture fleet bench-idle bench-node flake
+	e2e crash-containerd kube-crash kube-long kube-offline kube-autoscale kube-certificates probes-kill evictions-kill tenant torture fleet bench-idle bench-node flake
 )
 table=""
 code=0

@@ -185,8 +185,23 @@ real() {
 	echo "{\"Action\":\"runtime\",\"Runtime\":\"$(runtime_name)\",\"Programs\":\"$1\"}"
 	tests . "${containerd[@]}" $(with_tests . containerd runtime)
 	tests . "${containerd[@]}" ./internal/containerdtest
-	tests examples "${containerd[@]}" -p 1 $(with_tests examples containerd .)
+	tests examples "${containerd[@]}" -p 1 $(with_tests examples containerd . | grep -v nodeagent)
+	tests examples "${containerd[@]}" -run "$(agent_tests)" ./nodeagent
 	tests kube "${containerd[@]}" $(with_tests kube containerd .)
+}
+
+# agent_tests is the expression for the tests of a whole agent on a containerd. They take the most
+# time, and little of them is about the version: with two, each runs on one of them, the larger
+# share in the lane that has no API server, and make e2e has all of them on both.
+agent_tests() {
+	if $only_e2e || [ ${#runtimes[@]} = 1 ]; then
+		echo Containerd
+		return
+	fi
+	local share='!= 0'
+	[ -n "$PODWRIGHT_CONTAINERD" ] || share='== 0'
+	grep -ho '^func TestContainerd[A-Za-z0-9]*' examples/nodeagent/*_test.go | sort |
+		awk "NR % 3 $share {print \$2}" | paste -sd '|' | sed 's/.*/^(&)$/'
 }
 
 # real_first is the first of these lanes.
