@@ -60,7 +60,8 @@ func TestFarAwayDurations(t *testing.T) {
 			pod.Name, pod.Spec.TerminationGracePeriodSeconds = name, new(int64(30))
 			w.UpdatePod(podworkers.UpdateOptions{Type: podworkers.Create, Pod: pod})
 			for range 600 { // in small steps, since a busy program lets no time pass
-				if <-time.After(time.Second); s.setups > 10 {
+				<-time.After(time.Second)
+				if synctest.Wait(); s.setups > 10 {
 					t.Fatalf("%s: %d calls", name, s.setups)
 				}
 			}

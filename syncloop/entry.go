@@ -1,11 +1,7 @@
 package syncloop
 
 import (
-	"strings"
-	"unicode"
-
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/podwright/podwright/internal/podinfo"
@@ -15,12 +11,6 @@ import (
 type podName struct{ namespace, name string }
 
 func nameOf(pod *v1.Pod) podName { return podName{pod.Namespace, pod.Name} }
-
-// possible reports whether something can be a pod's UID, which is also the name of its folder (M9).
-func possible(uid types.UID) bool {
-	return uid != "" && uid != "." && uid != ".." && len(uid) <= 255 &&
-		!strings.ContainsFunc(string(uid), func(r rune) bool { return r == '/' || unicode.IsControl(r) })
-}
 
 // claim is what only one pod of a node can have, besides its UID. A mirror pod has
 // the name of its static pod and does not compete with it.

@@ -6,6 +6,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/podinfo"
 )
 
 // read takes the pods of a message over into c, without what the message itself
@@ -40,7 +42,7 @@ func (m *reading) takeAll(pods []*v1.Pod, free map[types.UID]bool) bool {
 	for _, p := range pods {
 		switch {
 		case p == nil:
-		case !possible(p.UID):
+		case podinfo.CheckName("", string(p.UID)) != nil: // it is the name of the pod's folder (M9)
 			m.refuse(m.source, p, refusal{uid: p.UID, name: nameOf(p), by: m.source.name, noUID: true})
 		case !free[p.UID] && m.ownedBeside(m.source, p, pods):
 			late = append(late, p)

@@ -4,6 +4,7 @@
 // engine.
 //
 //	source       Static, Mirror, FullName, the annotations     pod.go
+//	names        CheckName                                     pathname.go
 //	importance   Critical, NodeCritical                        priority.go
 //	resources    ContainerRequest, ContainerLimit,
 //	             Requests, Request, Limit                      resources.go

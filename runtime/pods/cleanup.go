@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/internal/rule"
 	"github.com/podwright/podwright/runtime/pods/internal/poddir"
 )
@@ -87,7 +88,7 @@ func RemovalRule(err error) rule.Rule {
 // PodDirChanged returns when the pod's directory last changed, zero if there is none
 // or the time is not known.
 func (m *Manager) PodDirChanged(uid types.UID) time.Time {
-	if poddir.CheckName("pod UID", string(uid)) != nil {
+	if podinfo.CheckName("pod UID", string(uid)) != nil {
 		return time.Time{}
 	}
 	return changed(filepath.Join(m.dirs.Path, string(uid)))

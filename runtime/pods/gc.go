@@ -245,7 +245,7 @@ func (m *Manager) removeLogsOf(pod *runtime.Pod, c *runtime.Container) error {
 		return nil
 	}
 	dir := logFolder(pod.Namespace, pod.Name, pod.UID)
-	if poddir.CheckName("log directory", dir) != nil || poddir.CheckName("container name", c.Name) != nil {
+	if podinfo.CheckName("log directory", dir) != nil || podinfo.CheckName("container name", c.Name) != nil {
 		return nil
 	}
 	prefix := strconv.Itoa(count) + ".log"
@@ -263,7 +263,7 @@ func (m *Manager) removeLogsOf(pod *runtime.Pod, c *runtime.Container) error {
 // anything of the pod runs. It leaves the pod's directory to
 // [Manager.RemovePodDir].
 func (m *Manager) RemovePod(ctx context.Context, uid types.UID) error {
-	if err := poddir.CheckName("pod UID", string(uid)); err != nil {
+	if err := podinfo.CheckName("pod UID", string(uid)); err != nil {
 		return fmt.Errorf("remove pod: %w", err)
 	}
 	pod, err := m.leftOf(ctx, uid)
@@ -287,7 +287,7 @@ func (m *Manager) leftOf(ctx context.Context, uid types.UID) (*runtime.Pod, erro
 // RemoveStopped is RemovePod for a pod whose status shows everything that the runtime
 // has of it, which saves a list.
 func (m *Manager) RemoveStopped(ctx context.Context, status *runtime.PodStatus) error {
-	if err := poddir.CheckName("pod UID", string(status.UID)); err != nil {
+	if err := podinfo.CheckName("pod UID", string(status.UID)); err != nil {
 		return fmt.Errorf("remove pod: %w", err)
 	}
 	if err := m.removeObjects(ctx, listedOf(status)); err != nil {

@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/pods/internal/poddir"
@@ -45,7 +46,7 @@ func (m *Manager) makeLink(name, target string) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(log.Close(), poddir.CheckName("link", name), os.MkdirAll(m.options.LinkDir, logDirMode)); err != nil {
+	if err := errors.Join(log.Close(), podinfo.CheckName("link", name), os.MkdirAll(m.options.LinkDir, logDirMode)); err != nil {
 		return err
 	}
 	dir, err := os.OpenRoot(m.options.LinkDir)
@@ -77,7 +78,7 @@ func (m *Manager) unlinkLog(pod *runtime.Pod, c *runtime.Container) error {
 	}
 	defer dir.Close()
 	name := linkName(pod.Name, pod.Namespace, c.Name, c.ID.ID)
-	if poddir.CheckName("link", name) != nil || !m.ourLink(dir, name) {
+	if podinfo.CheckName("link", name) != nil || !m.ourLink(dir, name) {
 		return nil
 	}
 	if err := dir.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/internal/podorder"
 	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/runtime"
@@ -249,7 +250,7 @@ func (m *Manager) logPath(pod *runtime.PodStatus, c *runtime.ContainerStatus) (c
 		file:      strconv.Itoa(c.RestartCount) + ".log",
 	}
 	if c.State != runtime.Running || c.RestartCount < 0 ||
-		poddir.CheckName("log directory", l.pod) != nil || poddir.CheckName("container name", l.container) != nil {
+		podinfo.CheckName("log directory", l.pod) != nil || podinfo.CheckName("container name", l.container) != nil {
 		return l, false
 	}
 	// The runtime reports which log it writes: none, or one in another place, if the

@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/runtime/pods/containerlog"
 	"github.com/podwright/podwright/runtime/pods/internal/poddir"
 )
@@ -101,7 +102,7 @@ var bareUID = regexp.MustCompile(`^(?:[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3
 // form the whole name (spec/cleanup.md LG1). Other names have no UID.
 func uidOfLogDir(e fs.DirEntry) (types.UID, bool) {
 	name := e.Name()
-	if !e.IsDir() || poddir.CheckName("log directory", name) != nil {
+	if !e.IsDir() || podinfo.CheckName("log directory", name) != nil {
 		return "", false
 	}
 	i := strings.LastIndexByte(name, '_')
@@ -109,7 +110,7 @@ func uidOfLogDir(e fs.DirEntry) (types.UID, bool) {
 		return types.UID(name), bareUID.MatchString(name)
 	}
 	uid := name[i+1:]
-	return types.UID(uid), poddir.CheckName("pod UID", uid) == nil
+	return types.UID(uid), podinfo.CheckName("pod UID", uid) == nil
 }
 
 // ErrContainersLeft is the error of [Manager.RemoveLogs] and [Manager.RemovePodDir] for a pod of

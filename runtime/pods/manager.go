@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/outbound"
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/pods/internal/actions"
@@ -179,7 +180,7 @@ func checkNames(pod *v1.Pod) error {
 	for _, n := range []struct{ what, name string }{
 		{"pod UID", string(pod.UID)}, {"pod name", pod.Name}, {"pod namespace", pod.Namespace},
 	} {
-		if err := poddir.CheckName(n.what, n.name); err != nil {
+		if err := podinfo.CheckName(n.what, n.name); err != nil {
 			return err
 		}
 	}
@@ -188,7 +189,7 @@ func checkNames(pod *v1.Pod) error {
 	}
 	seen := map[string]bool{}
 	for _, c := range containersOf(pod) {
-		if err := poddir.CheckName("container name", c.spec.Name); err != nil {
+		if err := podinfo.CheckName("container name", c.spec.Name); err != nil {
 			return err
 		}
 		if seen[c.spec.Name] {

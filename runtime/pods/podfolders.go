@@ -5,6 +5,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/runtime/pods/internal/poddir"
 )
 
@@ -13,7 +14,7 @@ import (
 // could lead elsewhere.
 func (m *Manager) PodFolders(pod *v1.Pod) []string {
 	for _, name := range []string{string(pod.UID), pod.Namespace, pod.Name} {
-		if poddir.CheckName("", name) != nil {
+		if podinfo.CheckName("", name) != nil {
 			return nil
 		}
 	}
@@ -51,7 +52,7 @@ func (m *Manager) LocalStorage(pod *v1.Pod) LocalStorage {
 		}
 	}
 	for _, c := range containersOf(pod) {
-		if poddir.CheckName("", c.spec.Name) == nil {
+		if podinfo.CheckName("", c.spec.Name) == nil {
 			out.Logs[c.spec.Name] = filepath.Join(folders[1], c.spec.Name)
 			out.Messages[c.spec.Name] = filepath.Join(folders[0], "containers", c.spec.Name)
 		}

@@ -12,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/runtime/pods/internal/payload"
 	"github.com/podwright/podwright/runtime/pods/internal/poddir"
 )
@@ -123,7 +124,7 @@ func (m *Manager) volumeMaker(pod *v1.Pod, v *v1.Volume) VolumeManager {
 
 // setUpVolume makes one volume ready.
 func (m *Manager) setUpVolume(ctx context.Context, pod *v1.Pod, v *v1.Volume) (MountedVolume, error) {
-	if err := poddir.CheckName("volume name", v.Name); err != nil {
+	if err := podinfo.CheckName("volume name", v.Name); err != nil {
 		return MountedVolume{}, err
 	}
 	maker := m.volumeMaker(pod, v)

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/durable"
-	"github.com/podwright/podwright/runtime/pods/internal/poddir"
+	"github.com/podwright/podwright/internal/podinfo"
 )
 
 // ResourceStore keeps one small record per pod across restarts: the resources it was
@@ -88,10 +88,10 @@ func readRecord(root *os.Root, name string) ([]byte, error) {
 
 // open returns a handle of the folder.
 func (f ResourceFiles) open(uid types.UID) (*os.Root, error) {
-	if err := poddir.CheckName("pod UID", string(uid)); err != nil {
+	if err := podinfo.CheckName("pod UID", string(uid)); err != nil {
 		return nil, err
 	}
-	if err := poddir.CheckName("record of the pod's resources", string(uid)+recordSuffix+durable.Suffix); err != nil {
+	if err := podinfo.CheckName("record of the pod's resources", string(uid)+recordSuffix+durable.Suffix); err != nil {
 		return nil, err
 	}
 	if err := durable.MakeFolder(f.Dir); err != nil {

@@ -13,9 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/runtime/pods"
 	"github.com/podwright/podwright/runtime/pods/internal/cgroupname"
-	"github.com/podwright/podwright/runtime/pods/internal/poddir"
 )
 
 // ErrNoController, wrapped in errors of [New]: the machine lacks a controller that
@@ -77,7 +77,7 @@ func New(o Options) (*Hierarchy, error) {
 	}
 	h := &Hierarchy{root: o.Root, names: cgroupname.Scheme{Parent: strings.Split(o.Parent, "/"), Systemd: o.Systemd}, clock: o.Clock}
 	for _, part := range h.names.Parent {
-		if err := poddir.CheckName("cgroups: Parent level", part); err != nil {
+		if err := podinfo.CheckName("cgroups: Parent level", part); err != nil {
 			return nil, err
 		}
 	}

@@ -10,9 +10,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/runtime/pods"
 	"github.com/podwright/podwright/runtime/pods/internal/cgroupname"
-	"github.com/podwright/podwright/runtime/pods/internal/poddir"
 )
 
 // path returns where the pod's cgroup is, below each tree.
@@ -26,14 +26,14 @@ func (h *Hierarchy) path(pod pods.PodCgroup) (string, error) {
 
 // podPath returns the path of a pod's cgroup in a level (spec/runtime.md 3.3).
 func (h *Hierarchy) podPath(level cgroupname.Level, uid types.UID) (string, error) {
-	if err := poddir.CheckName("pod UID", string(uid)); err != nil {
+	if err := podinfo.CheckName("pod UID", string(uid)); err != nil {
 		return "", err
 	}
 	if h.names.Systemd && strings.Contains(string(uid), "_") {
 		return "", fmt.Errorf("pod UID %q contains an underscore, which stands for a dash in names of systemd", uid)
 	}
 	name := h.names.Pod(level, uid)
-	if err := poddir.CheckName("cgroup of the pod", path.Base(name)); err != nil {
+	if err := podinfo.CheckName("cgroup of the pod", path.Base(name)); err != nil {
 		return "", err
 	}
 	return name, nil

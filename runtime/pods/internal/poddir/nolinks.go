@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podwright/podwright/internal/podinfo"
 )
 
 // ErrNotPlain: a link, pipe or device stands where a folder or file should, or the
@@ -63,7 +65,7 @@ func MakeDir(parent string, mode fs.FileMode, use func(dir int) error, elements 
 
 // makeChild opens the folder name in dir, made if it is missing.
 func makeChild(dir int, name string, mode fs.FileMode) (int, error) {
-	if err := CheckName("directory name", name); err != nil {
+	if err := podinfo.CheckName("directory name", name); err != nil {
 		return -1, err
 	}
 	sub, err := openFolder(dir, name, unix.O_NOFOLLOW)
@@ -79,7 +81,7 @@ func makeChild(dir int, name string, mode fs.FileMode) (int, error) {
 // RemoveIrregular removes the entry name of an open folder unless it is a regular file or missing. A folder
 // that is not empty cannot be removed.
 func RemoveIrregular(dir int, name string) error {
-	if err := CheckName("file name", name); err != nil {
+	if err := podinfo.CheckName("file name", name); err != nil {
 		return err
 	}
 	var s unix.Stat_t
@@ -113,7 +115,7 @@ func openFolder(dir int, name string, flags int) (int, error) {
 
 // openChild opens the folder name in dir.
 func openChild(dir *os.Root, name string) (*os.Root, error) {
-	if err := CheckName("directory name", name); err != nil {
+	if err := podinfo.CheckName("directory name", name); err != nil {
 		return nil, err
 	}
 	before, err := dir.Lstat(name)
@@ -144,7 +146,7 @@ func openRoot(dir *os.Root, path string) (*os.Root, error) { return dir.OpenRoot
 // OpenRegular opens the regular file name in dir for reading. It follows no link
 // and never opens a device or pipe, even if a pod puts one there meanwhile.
 func OpenRegular(dir *os.Root, name string) (*os.File, error) {
-	if err := CheckName("file name", name); err != nil {
+	if err := podinfo.CheckName("file name", name); err != nil {
 		return nil, err
 	}
 	found, err := dir.OpenFile(name, unix.O_PATH|unix.O_NOFOLLOW, 0)

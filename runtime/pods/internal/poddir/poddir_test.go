@@ -40,19 +40,6 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-func TestCheckName(t *testing.T) {
-	for _, bad := range []string{"", ".", "..", "a/b", "/", "a\x00", "a\nb", "\x7f", strings.Repeat("x", 256)} {
-		if poddir.CheckName("name", bad) == nil {
-			t.Errorf("%q is accepted", bad)
-		}
-	}
-	for _, good := range []string{"a", "...", "a.b", "kube-system", strings.Repeat("x", 255)} {
-		if err := poddir.CheckName("name", good); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
 // Whatever the names, nothing appears outside the folder of the pods.
 func TestNamesNeverEscape(t *testing.T) {
 	base := t.TempDir()

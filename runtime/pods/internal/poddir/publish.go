@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/internal/tree"
 )
 
@@ -44,7 +45,7 @@ func CheckFileName(path string) error {
 		return fmt.Errorf("path %q is not in its short form %q", path, filepath.Clean(path))
 	}
 	for part := range strings.SplitSeq(path, "/") {
-		if err := CheckName("path element", part); err != nil {
+		if err := podinfo.CheckName("path element", part); err != nil {
 			return err
 		}
 	}

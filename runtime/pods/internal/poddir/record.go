@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/durable"
+	"github.com/podwright/podwright/internal/podinfo"
 )
 
 // maxRecord bounds a record that is read. Records are far smaller.
@@ -70,7 +71,7 @@ func (r Records) Remove(uid types.UID) error {
 
 // existing opens a pod's folder; fs.ErrNotExist if there is none.
 func (s Store) existing(uid types.UID) (*os.Root, error) {
-	if err := CheckName("pod UID", string(uid)); err != nil {
+	if err := podinfo.CheckName("pod UID", string(uid)); err != nil {
 		return nil, err
 	}
 	root, err := os.OpenRoot(s.Path)

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/internal/tree"
 )
 
@@ -40,7 +41,7 @@ func (s Store) Remove(ctx context.Context, uid types.UID) error {
 
 // RemoveTree removes the folder name below parent under the same rules.
 func RemoveTree(ctx context.Context, parent, name string) error {
-	if err := CheckName("directory name", name); err != nil {
+	if err := podinfo.CheckName("directory name", name); err != nil {
 		return err
 	}
 	return removeChild(ctx, parent, name, tree.Remove)

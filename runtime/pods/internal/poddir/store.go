@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/podinfo"
 )
 
 const dirMode = 0o750
@@ -24,7 +26,7 @@ type Store struct {
 // open returns a handle of a pod's folder, made if it is missing. Nothing
 // opened below it can be outside.
 func (s Store) open(uid types.UID) (*os.Root, error) {
-	if err := CheckName("pod UID", string(uid)); err != nil {
+	if err := podinfo.CheckName("pod UID", string(uid)); err != nil {
 		return nil, err
 	}
 	root, err := os.OpenRoot(s.Path)
@@ -50,7 +52,7 @@ func (s Store) open(uid types.UID) (*os.Root, error) {
 
 // Make makes the pod's folder.
 func (s Store) Make(uid types.UID) error {
-	err := CheckName("pod UID", string(uid))
+	err := podinfo.CheckName("pod UID", string(uid))
 	if err == nil {
 		err = MakeDir(s.Path, dirMode, nil, string(uid))
 	}
@@ -63,7 +65,7 @@ func (s Store) Make(uid types.UID) error {
 // TerminationFile makes the file for a container's termination message. name must be new
 // for every start (spec/runtime.md 12.5).
 func (s Store) TerminationFile(uid types.UID, container, name string) (string, error) {
-	if err := CheckName("container name", container); err != nil {
+	if err := podinfo.CheckName("container name", container); err != nil {
 		return "", err
 	}
 	root, err := s.open(uid)

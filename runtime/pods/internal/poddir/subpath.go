@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/internal/tree"
 )
 
@@ -51,7 +52,7 @@ type SubPath struct {
 // returns the place of that mount, which stays until [Store.ReleaseSubPaths] or
 // [Store.TearDown].
 func (s Store) HoldSubPath(uid types.UID, p SubPath) (string, error) {
-	if err := errors.Join(CheckName("volume name", p.Volume), CheckName("container name", p.Container)); err != nil {
+	if err := errors.Join(podinfo.CheckName("volume name", p.Volume), podinfo.CheckName("container name", p.Container)); err != nil {
 		return "", err
 	}
 	source, err := openSubPath(p.Host, p.Path, p.Kept)
@@ -116,7 +117,7 @@ func hold(root *os.Root, name string, source *os.File, shared bool) error {
 // ReleaseSubPaths releases the sub-paths of one container once its start has succeeded
 // or failed.
 func (s Store) ReleaseSubPaths(uid types.UID, container string) error {
-	if err := errors.Join(CheckName("pod UID", string(uid)), CheckName("container name", container)); err != nil {
+	if err := errors.Join(podinfo.CheckName("pod UID", string(uid)), podinfo.CheckName("container name", container)); err != nil {
 		return err
 	}
 	pod, err := openDir(nil, filepath.Join(s.Path, string(uid)))

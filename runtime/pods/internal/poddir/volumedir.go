@@ -11,6 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/podinfo"
 )
 
 // The folders of the volumes the engine makes, as they are named on disk.
@@ -47,7 +49,7 @@ type VolumeDir struct {
 // returns its path. It fails with [ErrNoMounts] if it would have to mount and may
 // not.
 func (s Store) MakeVolume(uid types.UID, v VolumeDir) (string, error) {
-	if err := CheckName("volume name", v.Name); err != nil {
+	if err := podinfo.CheckName("volume name", v.Name); err != nil {
 		return "", err
 	}
 	root, err := s.open(uid)
@@ -83,7 +85,7 @@ func (s Store) MakeVolume(uid types.UID, v VolumeDir) (string, error) {
 // VolumePath returns where the folder of a volume is or would be, empty if there
 // can be none of this name.
 func (s Store) VolumePath(uid types.UID, plugin, name string) string {
-	if CheckName("pod UID", string(uid)) != nil || CheckName("volume name", name) != nil {
+	if podinfo.CheckName("pod UID", string(uid)) != nil || podinfo.CheckName("volume name", name) != nil {
 		return ""
 	}
 	return filepath.Join(s.Path, string(uid), "volumes", plugin, name)
@@ -91,7 +93,7 @@ func (s Store) VolumePath(uid types.UID, plugin, name string) string {
 
 // Mounted names the places below the pod's folder on which something is mounted.
 func (s Store) Mounted(uid types.UID) ([]string, error) {
-	if err := CheckName("pod UID", string(uid)); err != nil {
+	if err := podinfo.CheckName("pod UID", string(uid)); err != nil {
 		return nil, err
 	}
 	return mountsBelow(filepath.Join(s.Path, string(uid)))
@@ -163,7 +165,7 @@ func bare(err error) error {
 // content of the engine's own volumes. Other volumes stay as they are. Something mounted
 // in the way stays and is an error. If there is nothing to do it succeeds.
 func (s Store) TearDown(ctx context.Context, uid types.UID) error {
-	if err := CheckName("pod UID", string(uid)); err != nil {
+	if err := podinfo.CheckName("pod UID", string(uid)); err != nil {
 		return err
 	}
 	pod, err := openDir(nil, filepath.Join(s.Path, string(uid)))

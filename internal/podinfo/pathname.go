@@ -1,4 +1,4 @@
-package poddir
+package podinfo
 
 import (
 	"fmt"
@@ -9,8 +9,8 @@ import (
 // maxName is the longest path element Linux takes.
 const maxName = 255
 
-// CheckName reports why name cannot be a path element, nil if it can. what
-// names the thing in the error.
+// CheckName reports why name cannot be a path element, as a UID or the name of a container or volume has to be (M9), nil if it can.
+// what names the thing in the error.
 func CheckName(what, name string) error {
 	switch {
 	case name == "":
