@@ -48,9 +48,21 @@ func run(args []string, stdout, stderr io.Writer, change ...func(*options)) int 
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, "kubenode:", err)
-		return 1
+		return codeOf(err)
 	}
 	return 0
+}
+
+// nodeGone is the exit code after which kubenode.service starts kubenode no more: it would register the Node again, which
+// --when-gone=drain and --when-gone=exit do not want.
+const nodeGone = 4
+
+// codeOf returns the exit code for an error.
+func codeOf(err error) int {
+	if errors.Is(err, kube.ErrNodeGone) {
+		return nodeGone
+	}
+	return 1
 }
 
 // options are what the command line says.
@@ -97,7 +109,7 @@ func flagSet(o *options) *flag.FlagSet {
 	flags.StringVar(&o.name, "node-name", strings.ToLower(host), "`name` of the Node")
 	flags.StringVar(&o.runtime, "runtime", "unix:///run/containerd/containerd.sock", "CRI `socket`")
 	flags.StringVar(&o.root, "root", "/var/lib/kubenode", "`folder` of the agent, which no other user can change")
-	flags.StringVar(&o.address, "address", "", "IP `address` of the node; empty: the one that leads to the API server")
+	flags.StringVar(&o.address, "address", "", "IP `address` of the node, on which its server listens; empty: the one that leads to the API server, and the server listens on all")
 	o.pods.register(flags)
 	flags.StringVar(&o.clusterDNS, "cluster-dns", "", "IP `address` of the cluster's name server")
 	flags.IntVar(&o.port, "port", 10250, "`port` of the HTTPS server for kubectl logs and exec; 0: any that is free, -1: no server")
@@ -231,14 +243,18 @@ func newLogger(w io.Writer, verbosity int) logr.Logger {
 // addresses returns the current addresses of the Node.
 func addresses(o options, server string) []v1.NodeAddress {
 	list := []v1.NodeAddress{{Type: v1.NodeHostName, Address: o.name}}
-	address := o.address
-	if address == "" {
-		address = sourceAddress(server)
-	}
-	if address != "" {
-		list = append([]v1.NodeAddress{{Type: v1.NodeInternalIP, Address: address}}, list...)
+	if ip := nodeIP(o, server); ip != "" {
+		list = append([]v1.NodeAddress{{Type: v1.NodeInternalIP, Address: ip}}, list...)
 	}
 	return list
+}
+
+// nodeIP returns the node's address, empty while none leads to the API server.
+func nodeIP(o options, server string) string {
+	if o.address != "" {
+		return o.address
+	}
+	return sourceAddress(server)
 }
 
 // sourceAddress is the address that this machine uses towards a server. Nothing is sent: connecting

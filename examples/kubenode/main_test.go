@@ -13,6 +13,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/cert"
 	"k8s.io/klog/v2"
 )
 
@@ -114,7 +116,7 @@ func TestServerFiles(t *testing.T) {
 		"no such file": {options{certificate: dir + "/a.crt", key: dir + "/a.key"}, dir + "/a.crt"},
 		"signs itself": {options{name: "edge-1"}, ""},
 	} {
-		certificate, err := servingCertificate(c.o, "127.0.0.1")
+		certificate, err := servingCertificate(c.o, "https://127.0.0.1:6443")
 		if c.want != "" {
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s: %v", name, err)
@@ -123,6 +125,28 @@ func TestServerFiles(t *testing.T) {
 		}
 		if pair, err := certificate(); err != nil || len(pair.Certificate) == 0 {
 			t.Errorf("%s: %v, %v", name, pair, err)
+		}
+	}
+}
+
+// TestServerWithoutANetwork: after a boot without a network no address leads to the API server, or the machine does not have its
+// own one yet. The node's server is there nevertheless (KN11), since pods start without the network.
+func TestServerWithoutANetwork(t *testing.T) {
+	authority, _, err := cert.GenerateSelfSignedCertKey("authority", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, o := range map[string]options{"no way to the API server": {name: "edge-1"}, "not assigned yet": {name: "edge-1", address: "192.0.2.77"}} {
+		server, err := listen(o, &rest.Config{Host: "https://api.invalid:6443", TLSClientConfig: rest.TLSClientConfig{CAData: authority}})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if pair, err := server.Certificate(nil); err != nil || len(pair.Certificate) == 0 {
+			t.Errorf("%s: %v, %v", name, pair, err)
+		}
+		if err := server.Listener.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 }

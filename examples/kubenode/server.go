@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"syscall"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/cert"
@@ -16,19 +17,16 @@ import (
 	"github.com/podwright/podwright/kube"
 )
 
-// listen opens the node's HTTPS server on the node's address.
+// listen opens the node's HTTPS server: on --address, which the machine may get later, and without it on all addresses, since the
+// one that leads to the API server is known only with a network, and changes (KN11).
 func listen(o options, api *rest.Config) (kube.Server, error) {
 	if o.port < 0 {
 		return kube.Server{}, nil
 	}
-	address := o.address
-	if address == "" {
-		address = sourceAddress(api.Host)
-	}
 	var certificate func() (*tls.Certificate, error)
 	if !o.certificates.server {
 		var err error
-		if certificate, err = servingCertificate(o, address); err != nil {
+		if certificate, err = servingCertificate(o, api.Host); err != nil {
 			return kube.Server{}, err
 		}
 	}
@@ -36,7 +34,8 @@ func listen(o options, api *rest.Config) (kube.Server, error) {
 	if err != nil {
 		return kube.Server{}, err
 	}
-	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", net.JoinHostPort(address, strconv.Itoa(o.port)))
+	config := net.ListenConfig{Control: beforeTheAddressIsThere}
+	listener, err := config.Listen(context.Background(), "tcp", net.JoinHostPort(o.address, strconv.Itoa(o.port)))
 	if err != nil {
 		return kube.Server{}, fmt.Errorf("--port %d: %w", o.port, err)
 	}
@@ -47,9 +46,16 @@ func listen(o options, api *rest.Config) (kube.Server, error) {
 	return server, nil
 }
 
+// beforeTheAddressIsThere lets a socket listen on an address that no interface has yet.
+func beforeTheAddressIsThere(_, _ string, socket syscall.RawConn) error {
+	var failed error
+	err := socket.Control(func(fd uintptr) { failed = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_IP, syscall.IP_FREEBIND, 1) })
+	return errors.Join(err, failed)
+}
+
 // servingCertificate returns a function that reads the certificate for each connection, so that the
 // files can be replaced.
-func servingCertificate(o options, address string) (func() (*tls.Certificate, error), error) {
+func servingCertificate(o options, apiServer string) (func() (*tls.Certificate, error), error) {
 	if (o.certificate == "") != (o.key == "") {
 		return nil, errors.New("--tls-cert-file and --tls-private-key-file belong together")
 	}
@@ -58,7 +64,11 @@ func servingCertificate(o options, address string) (func() (*tls.Certificate, er
 		return &pair, err
 	}
 	if o.certificate == "" {
-		chain, key, err := cert.GenerateSelfSignedCertKey(o.name, []net.IP{net.ParseIP(address)}, nil)
+		var ips []net.IP // without a network, none is known
+		if ip := net.ParseIP(nodeIP(o, apiServer)); ip != nil {
+			ips = append(ips, ip)
+		}
+		chain, key, err := cert.GenerateSelfSignedCertKey(o.name, ips, nil)
 		if err != nil {
 			return nil, err
 		}

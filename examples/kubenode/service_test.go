@@ -2,11 +2,15 @@ package main
 
 import (
 	_ "embed"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/podwright/podwright/kube"
 )
 
 // unit is a part of the test binary, which `make kube-up` runs elsewhere.
@@ -44,7 +48,7 @@ func confined(t *testing.T, program string, args ...string) []string {
 // KF5: pods outlive the agent, the runtime sees the mounts of volumes, and systemd knows
 // every directive.
 func TestService(t *testing.T) {
-	for name, want := range map[string]string{"KillMode": "process", "Restart": "always", "StartLimitIntervalSec": "0"} {
+	for name, want := range map[string]string{"KillMode": "process", "Restart": "always", "StartLimitIntervalSec": "0", "RestartPreventExitStatus": strconv.Itoa(codeOf(fmt.Errorf("kube: %w", kube.ErrNodeGone)))} {
 		if got := directive(t, name); got != want {
 			t.Errorf("%s=%s, want %s", name, got, want)
 		}

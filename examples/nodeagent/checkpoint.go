@@ -78,7 +78,7 @@ func (r *recordReader) read(c *cobra.Command) (checkpoint.Loaded, error) {
 	}
 	store := checkpoint.NewFiles(checkpoint.Dir(dir))
 	if err := r.keys.complete(); err != nil {
-		return checkpoint.Loaded{}, err
+		return checkpoint.Loaded{}, exit{codeUsage, err}
 	}
 	// With a key, an unsealed file is listed as unusable rather than as a record.
 	if err := store.Seal(r.keys.keys, false); err != nil {

@@ -3,9 +3,9 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -54,14 +54,15 @@ func showPlan(c *cobra.Command, r *reach, f format) error {
 		return err
 	}
 	defer response.Body.Close()
-	if problem := response.Header.Get(problemHeader); problem != "" {
-		fmt.Fprintln(c.ErrOrStderr(), "the plan is incomplete:", printable(problem))
-	}
 	answer, err := api.whole(response)
 	if err != nil {
 		return err
 	}
-	return f.write(c.OutOrStdout(), answer)
+	err = f.write(c.OutOrStdout(), answer)
+	if problem := response.Header.Get(problemHeader); err == nil && problem != "" {
+		err = errors.New("the plan is incomplete: " + printable(problem))
+	}
+	return err
 }
 
 // problemHeader says what a plan lacks.
@@ -73,6 +74,7 @@ func (a *agent) cleanupPlan(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		w.Header().Set(problemHeader, strings.Join(strings.Fields(err.Error()), " "))
 	}
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(sendTimeout)) // a runtime that hangs has taken some of it
 	if r.FormValue("o") == "json" {
 		if plan.Actions == nil {
 			plan.Actions = []cleanup.Action{}

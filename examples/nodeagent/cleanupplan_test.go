@@ -4,8 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -84,5 +88,23 @@ func TestCleanupUsage(t *testing.T) {
 		if code, _, problems := ask(t, args...); code != 2 || !strings.HasPrefix(problems, "nodeagent: ") || strings.Count(problems, "\n") != 1 {
 			t.Errorf("%q: exit code %d, %s", args, code, problems)
 		}
+	}
+}
+
+// TestIncompletePlan: a plan that lacks something is shown, and is no success.
+func TestIncompletePlan(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set(versionHeader, strconv.Itoa(apiVersion))
+		w.Header().Set(problemHeader, "the runtime is away")
+		fmt.Fprintln(w, `{"actions":[]}`)
+	}))
+	defer server.Close()
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("token-of-the-test-0123456789"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"--plan", "-o", "json", "--listen", strings.TrimPrefix(server.URL, "http://"), "--listen-token-file", token}
+	if code, out, problems := ask(t, args...); code != codeFailed || !strings.Contains(out, "actions") || !strings.Contains(problems, "the plan is incomplete: the runtime is away") {
+		t.Errorf("exit code %d: %s%s", code, out, problems)
 	}
 }

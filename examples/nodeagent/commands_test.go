@@ -56,6 +56,7 @@ func TestCommandsAskTheAgent(t *testing.T) {
 		{"po web -o wide", 0, []string{"QOS", "BestEffort", "  n1  "}, "crash"},
 		{"pods -n elsewhere", 0, []string{"NAMESPACE"}, "web"},
 		{"pods wbe -w", codeNotFound, nil, "NAME"}, // it would be watched forever
+		{"events wbe -w", codeNotFound, nil, "NAME"},
 		{"pods -o name", 0, []string{"default/crash-n1\ndefault/web-n1\n"}, "NAME "},
 		{"explain web", 0, []string{"default/web-n1: Running", "main: running, ready", "steps:"}, "{"},
 		{"why default/crash", 0, []string{"CrashLoopBackOff", "restarts ", "looked at again in"}, "{"},
@@ -106,6 +107,9 @@ func TestCommandsAskTheAgent(t *testing.T) {
 		if err := yaml.UnmarshalStrict([]byte(out), &p); err != nil || p.Kind != "Pod" || p.Name != "web-n1" || len(p.Spec.Containers) != 1 {
 			t.Errorf("-o %s: %v\n%s", format, err, out)
 		}
+	}
+	if code, out, problems := command(t, "version", "--listen", "127.0.0.1:1", "--listen-token-file", manifests+"/none"); code != 0 || !strings.Contains(out, "agent: --listen-token-file") {
+		t.Errorf("version without the token: %d %s%s", code, out, problems)
 	}
 	_, out, _ := a.tells("problems", "-o", "json")
 	var all []podwright.Problem

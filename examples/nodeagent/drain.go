@@ -112,10 +112,20 @@ func (a *agent) drain(w http.ResponseWriter, r *http.Request) {
 			case <-a.drains.over:
 				return lines.Encode(drainEnd(a.drains.err))
 			case <-ctx.Done():
-				return lines.Encode(drainStep{Error: "the agent has ended before all pods were stopped"})
+				return lines.Encode(a.drains.cutOff())
 			}
 		}
 	})
+}
+
+// cutOff is the last line for a client whose answer ends: right after the drain the agent ends, too, and with it every answer.
+func (d *drains) cutOff() drainStep {
+	select {
+	case <-d.over:
+		return drainEnd(d.err)
+	default:
+		return drainStep{Error: "the agent has ended before all pods were stopped"}
+	}
 }
 
 func drainEnd(err error) drainStep {

@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/podwrighttest"
 	"github.com/podwright/podwright/runtime/fake"
@@ -47,5 +48,31 @@ func TestStopWaitsFor(t *testing.T) {
 	}
 	if got := stopWaitsFor(v1.PodFailed, nil); got != "" {
 		t.Errorf("a pod that has failed waits for %q", got)
+	}
+}
+
+// A client that is told nothing more because the agent ends learns of a drain that has ended before.
+func TestCutOffDrain(t *testing.T) {
+	d := newDrains()
+	if step := d.cutOff(); step.Done || step.Error == "" {
+		t.Errorf("a drain that has not ended: %+v", step)
+	}
+	d.end(nil)
+	if step := d.cutOff(); !step.Done || step.Error != "" {
+		t.Errorf("a drain that has ended: %+v", step)
+	}
+}
+
+// What an order waits for has the error of the last step: without it, "the next attempt" is all that a user learns.
+func TestOrderWaitsFor(t *testing.T) {
+	worker := &podworkers.Explanation{WaitingFor: "the next attempt", LastError: "pull image app: no such host"}
+	for want, e := range map[string]podwright.Explanation{
+		"its next step": {},
+		"the next attempt, after pull image app: no such host":           {Worker: worker},
+		"the node's network is down, after pull image app: no such host": {Worker: worker, Held: "the node's network is down"},
+	} {
+		if got := orderWaitsFor(e); got != want {
+			t.Errorf("waits for %q, want %q", got, want)
+		}
 	}
 }

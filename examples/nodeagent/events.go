@@ -75,10 +75,6 @@ func (l *eventLog) from(next int) (events []event, after, missed int, changed <-
 // ?watch=true it continues with each new one, one per line.
 func (a *agent) events(w http.ResponseWriter, r *http.Request) {
 	wanted := a.eventFilter(r.FormValue("pod"))
-	if watch, err := strconv.ParseBool(r.FormValue("watch")); err == nil && watch {
-		a.stream(w, r, "application/json", func(ctx context.Context, out *streamWriter) error { return a.followEvents(ctx, wanted, out) })
-		return
-	}
 	all, _, _, _ := a.recorded.from(0)
 	chosen := []event{} // an empty list, not null
 	for _, e := range all {
@@ -91,6 +87,10 @@ func (a *agent) events(w http.ResponseWriter, r *http.Request) {
 			a.failure(w, refusal{http.StatusNotFound, missing(pods, namespace, name).Error()})
 			return
 		}
+	}
+	if watch, err := strconv.ParseBool(r.FormValue("watch")); err == nil && watch {
+		a.stream(w, r, "application/json", func(ctx context.Context, out *streamWriter) error { return a.followEvents(ctx, wanted, out) })
+		return
 	}
 	a.write(w, http.StatusOK, chosen)
 }

@@ -49,7 +49,7 @@ func newEvict() *cobra.Command {
 	var reason, message string
 	c := &cobra.Command{
 		Use: "evict POD", Short: "stop a pod for good, as an eviction does",
-		Long: `evict stops a pod as an eviction for lack of memory does: it is Failed, also after a restart of the agent, and its other sources learn it. It returns
+		Long: `evict stops a pod as an eviction for lack of memory does: it is Failed, also after a restart of the agent, and whoever shows its status learns it. It returns
 when no container of the pod runs. The pod of a manifest in a folder is static: it comes back after a while, so remove the manifest to be rid of it.`,
 		Args: exactly(1, "one pod"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -58,7 +58,7 @@ when no container of the pod runs. The pod of a manifest in a folder is static: 
 				return err
 			}
 			query := url.Values{"grace": {grace.String()}, "reason": {reason}, "message": {message}}
-			answer, err := r.order(c, path, query, "the eviction")
+			answer, err := r.order(c, path, query, "the eviction", 0)
 			if err != nil {
 				return err
 			}

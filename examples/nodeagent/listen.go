@@ -95,7 +95,11 @@ func (a address) listen(ctx context.Context) (net.Listener, error) {
 func (a address) client() (*http.Client, string) {
 	transport := &http.Transport{DisableKeepAlives: true}
 	if a.socket == "" {
-		return &http.Client{Transport: transport}, "http://" + a.tcp
+		host := a.tcp
+		if strings.HasPrefix(host, ":") { // all addresses: the agent knows itself by this one
+			host = "127.0.0.1" + host
+		}
+		return &http.Client{Transport: transport}, "http://" + host
 	}
 	transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", a.socket)

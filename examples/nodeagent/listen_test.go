@@ -21,6 +21,9 @@ func TestParseAddress(t *testing.T) {
 			t.Errorf("%s: %+v, %v", text, got, err)
 		}
 	}
+	if _, prefix := (address{tcp: ":10255"}).client(); prefix != "http://127.0.0.1:10255" {
+		t.Errorf("all addresses are reached at %s", prefix)
+	}
 	for text, want := range map[string]string{
 		"unix:":              "name a file",
 		"unix:" + long + "x": "may have 107 bytes and this one has 108",

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/podworkers"
 )
 
@@ -69,22 +71,37 @@ func (a *agent) obey(w http.ResponseWriter, r *http.Request, pod *v1.Pod, order 
 
 // podWaitsFor says what a pod waits for.
 func (a *agent) podWaitsFor(pod *v1.Pod) string {
-	waits := "its next step"
-	if e, ok := a.engine.Explain(pod.UID); ok && e.Worker != nil && e.Worker.WaitingFor != "" {
-		waits = plainly(e.Worker.WaitingFor)
+	e, _ := a.engine.Explain(pod.UID)
+	return fmt.Sprintf("pod %s/%s: %s", pod.Namespace, pod.Name, orderWaitsFor(e))
+}
+
+// orderWaitsFor says what keeps a pod from its next step, with the error of the last one.
+func orderWaitsFor(e podwright.Explanation) string {
+	waits := cmp.Or(e.Held, "its next step")
+	if e.Worker != nil {
+		waits = cmp.Or(e.Held, plainly(e.Worker.WaitingFor), waits)
+		if e.Worker.LastError != "" {
+			waits += ", after " + cut(e.Worker.LastError, maxToldError)
+		}
 	}
-	return fmt.Sprintf("pod %s/%s: %s", pod.Namespace, pod.Name, waits)
+	return waits
 }
 
 // order posts an order about a pod and returns its last answer once the order is done; meanwhile it prints
-// to standard error what it waits for. A user who interrupts it is told whether the order continues.
-func (r *reach) order(c *cobra.Command, path string, query url.Values, what string) (answer []byte, err error) {
+// to standard error what it waits for. A user who interrupts it, or whose patience (0: no limit) ends, is told whether the order
+// continues.
+func (r *reach) order(c *cobra.Command, path string, query url.Values, what string, patience time.Duration) (answer []byte, err error) {
 	api, err := r.open(c.Flags())
 	if err != nil {
 		return nil, err
 	}
 	ctx, stop := untilSignal(c.Context())
 	defer stop()
+	if patience > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, patience)
+		defer cancel()
+	}
 	query.Set("progress", "true")
 	response, err := api.open(ctx, http.MethodPost, path+"?"+query.Encode())
 	if err != nil {
@@ -97,6 +114,9 @@ func (r *reach) order(c *cobra.Command, path string, query url.Values, what stri
 	answer, err = api.lastLine(response, func(waiting string) {
 		fmt.Fprintln(c.ErrOrStderr(), "waiting for", printable(waiting))
 	})
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return nil, fmt.Errorf("%s has taken longer than %v, and goes on without this command", what, patience)
+	}
 	if ctx.Err() != nil {
 		return nil, errors.New(what + " goes on without this command")
 	}

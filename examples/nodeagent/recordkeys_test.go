@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -129,6 +130,9 @@ func TestCheckpointCommandWithKey(t *testing.T) {
 	}
 	if err := files.Write(t.Context(), []*checkpoint.Record{{UID: "uid-web", Namespace: "shop", Name: "web", Finished: true}}); err != nil {
 		t.Fatal(err)
+	}
+	if code := run([]string{"checkpoint", "list", "--root", root, "--record-key-file", root}, process.Supervisor{}, io.Discard, io.Discard); code != codeUsage {
+		t.Errorf("list with a folder for a key: %d", code)
 	}
 	for _, c := range []struct {
 		file, list string

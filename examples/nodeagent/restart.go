@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	v1 "k8s.io/api/core/v1"
@@ -88,10 +89,11 @@ func newRestart() *cobra.Command {
 	var p podArgument
 	var containers []string
 	var message string
+	var wait time.Duration
 	c := &cobra.Command{
 		Use: "restart POD", Short: "restart the running containers of a pod in place",
 		Long: `restart stops the running containers of a pod, with their grace and hooks, and starts them again at once: the pod keeps its address and its
-volumes, and init containers do not run again. It returns when the new runs have begun, and says how the runs before ended. Containers that must
+volumes, and init containers do not run again. It returns when the new runs have begun, and says how the runs before ended; until then it says what they wait for. Containers that must
 not run twice are refused.`,
 		Args: exactly(1, "one pod"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -99,7 +101,7 @@ not run twice are refused.`,
 			if err != nil {
 				return err
 			}
-			answer, err := r.order(c, path, url.Values{"container": containers, "message": {message}}, "the restart")
+			answer, err := r.order(c, path, url.Values{"container": containers, "message": {message}}, "the restart", wait)
 			if err != nil {
 				return err
 			}
@@ -113,6 +115,7 @@ not run twice are refused.`,
 	r.register(c.Flags())
 	p.register(c, &r)
 	c.Flags().StringArrayVarP(&containers, "container", "c", nil, "a container to restart; may be repeated (default: all that run)")
+	c.Flags().DurationVar(&wait, "wait", 0, "how long to wait for the new runs; the restart goes on without the command (0: no limit)")
 	c.Flags().StringVar(&message, "message", "", "a sentence for its event and status")
 	return c
 }

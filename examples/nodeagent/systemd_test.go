@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -121,7 +122,7 @@ func TestJournal(t *testing.T) {
 
 // TestUnit: pods outlive the agent, the runtime sees the mounts of volumes, and systemd knows every directive.
 func TestUnit(t *testing.T) {
-	for _, want := range []string{"Type=notify", "KillMode=process", "Restart=always", "NoNewPrivileges=yes", "ExecStart=/usr/local/bin/nodeagent run --config /etc/nodeagent/nodeagent.yaml"} {
+	for _, want := range []string{"Type=notify", "KillMode=process", "Restart=on-failure", "NoNewPrivileges=yes", "ExecStart=/usr/local/bin/nodeagent run --config /etc/nodeagent/nodeagent.yaml"} {
 		if !slices.Contains(strings.Split(unit, "\n"), want) {
 			t.Errorf("the unit lacks %s", want)
 		}
@@ -136,11 +137,14 @@ func TestUnit(t *testing.T) {
 		t.Fatal(err)
 	}
 	config := filepath.Join(t.TempDir(), "nodeagent.yaml")
-	if err := os.WriteFile(config, settings, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := parse([]string{"--config", config}); err == nil || !strings.Contains(err.Error(), "--manifests: stat /etc/nodeagent/manifests") {
-		t.Errorf("nodeagent.yaml: %v", err)
+	all := regexp.MustCompile(`(?m)^#([a-z-]+:)`).ReplaceAll(settings, []byte("$1")) // what is in comments is an offer
+	for _, text := range [][]byte{settings, all} {
+		if err := os.WriteFile(config, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := parse([]string{"--config", config}); err == nil || !strings.Contains(err.Error(), "--manifests: stat /etc/nodeagent/manifests") {
+			t.Errorf("nodeagent.yaml: %v", err)
+		}
 	}
 	analyze, err := exec.LookPath("systemd-analyze")
 	if err != nil {

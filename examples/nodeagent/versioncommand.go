@@ -56,18 +56,23 @@ func newVersion() *cobra.Command {
 	return c
 }
 
+// askVersion asks the agent.
+func (r *reach) askVersion(c *cobra.Command) ([]byte, error) {
+	api, err := r.open(c.Flags())
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := untilSignal(c.Context())
+	defer stop()
+	return api.ask(ctx, http.MethodGet, "/version")
+}
+
 // versions prints both versions; an agent that does not run is not a failure.
 func (r *reach) versions(c *cobra.Command) error {
 	out := c.OutOrStdout()
 	version, goVersion := build()
 	fmt.Fprintf(out, "nodeagent %s, API %d, %s\n", version, apiVersion, goVersion)
-	api, err := r.open(c.Flags())
-	if err != nil {
-		return err
-	}
-	ctx, stop := untilSignal(c.Context())
-	defer stop()
-	answer, err := api.ask(ctx, http.MethodGet, "/version")
+	answer, err := r.askVersion(c)
 	if e, ok := errors.AsType[exit](err); ok && e.code == codeUnreachable {
 		fmt.Fprintln(out, "agent:", printable(err.Error()))
 		return nil
