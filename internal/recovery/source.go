@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -94,17 +95,9 @@ func (s *source) Run(ctx context.Context, deliver func(ctx context.Context, pods
 		if ctx.Err() != nil {
 			return context.Cause(ctx) // nothing is recorded about a set that does not count
 		}
-		s.mu.Lock()
-		first := !s.answered
-		s.answered = true
-		s.mu.Unlock()
-		s.journal.renewRetired(pods)
-		s.deliveries++
-		admitted, complete := s.admitted(pods)
-		if err := deliver(own, admitted); err != nil {
-			s.mu.Lock()
-			s.answered = s.answered && !first
-			s.mu.Unlock()
+		pods = withoutNil(pods)
+		admitted, complete, err := s.pass(own, pods, deliver)
+		if err != nil {
 			return err
 		}
 		s.note(admitted)
@@ -125,6 +118,37 @@ func (s *source) Run(ctx context.Context, deliver func(ctx context.Context, pods
 		s.remember(ctx, deliver) // closed without an answer, it wants what it wanted before (IN9)
 	}
 	return err
+}
+
+// withoutNil returns a set without its nil pods, which the loop would leave out (M9).
+func withoutNil(pods []*v1.Pod) []*v1.Pod {
+	isNil := func(p *v1.Pod) bool { return p == nil }
+	if !slices.ContainsFunc(pods, isNil) {
+		return pods
+	}
+	return slices.DeleteFunc(slices.Clone(pods), isNil)
+}
+
+// pass passes on a set of the source, which has answered unless that fails, also by a panic. The caller has the turn.
+func (s *source) pass(own context.Context, pods []*v1.Pod, deliver func(ctx context.Context, pods []*v1.Pod) error) (admitted []*v1.Pod, complete bool, err error) {
+	s.mu.Lock()
+	before := s.answered
+	s.answered = true
+	s.mu.Unlock()
+	taken := before
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.answered = taken
+	}()
+	s.journal.renewRetired(pods)
+	s.deliveries++
+	admitted, complete = s.admitted(pods)
+	if err = deliver(own, admitted); err != nil {
+		return nil, false, err
+	}
+	taken = true
+	return admitted, complete, nil
 }
 
 // awaitRecords waits for the records, unless the source is alone.

@@ -1,0 +1,102 @@
+package recovery
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/internal/timing"
+	"github.com/podwright/podwright/syncloop"
+)
+
+// runner is a source whose Run is a function.
+type runner func(ctx context.Context, deliver func(context.Context, []*v1.Pod) error) error
+
+func (runner) Name() string { return "file" }
+
+func (f runner) Run(ctx context.Context, deliver func(context.Context, []*v1.Pod) error) error {
+	return f(ctx, deliver)
+}
+
+// again runs a source as the loop does, with a pause after each failure and panics as errors, and hands its sets to deliver.
+func (r *rig) again(s syncloop.Source, deliver func(context.Context, []*v1.Pod) error) {
+	r.start(func(ctx context.Context) error {
+		for pause := time.Second; ; pause = min(2*pause, 20*time.Second) {
+			run := func() (err error) {
+				defer func() {
+					if p := recover(); p != nil {
+						err = errDisk
+					}
+				}()
+				return s.Run(ctx, deliver)
+			}
+			if run() == nil || timing.Sleep(ctx, clock.RealClock{}, pause) != nil {
+				return nil
+			}
+		}
+	})
+}
+
+// into returns a deliver that collects the UIDs of the sets.
+func (d *deliveries) into() func(context.Context, []*v1.Pod) error {
+	return func(_ context.Context, pods []*v1.Pod) error {
+		set := []types.UID{}
+		for _, p := range pods {
+			set = append(set, p.UID)
+		}
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.sets = append(d.sets, set)
+		return d.err
+	}
+}
+
+func TestNilPodsOfASourceAreLeftOut(t *testing.T) { // M9, IN6
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, newDisk()).keep()
+		own := newFileSource()
+		var d deliveries
+		r.again(r.journal.Remembering(own, true, true, func() bool { return false }), d.into())
+		own.sets <- []*v1.Pod{nil, newPod("b"), nil}
+		pass(time.Second)
+		if all := d.all(); len(all) != 1 || !slices.Equal(all[0], []types.UID{"b"}) {
+			t.Errorf("delivered: %v", all)
+		}
+	})
+}
+
+// TestPanicInADeliveryIsNoAnswer: IN6, SN5. What the program does while a set is taken over may panic: then nothing was said.
+func TestPanicInADeliveryIsNoAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, newDisk(newRecord("a"))).keep()
+		spoken := false
+		s := r.journal.Remembering(runner(func(ctx context.Context, deliver func(context.Context, []*v1.Pod) error) error {
+			if !spoken {
+				spoken = true
+				return deliver(ctx, nil)
+			}
+			<-ctx.Done()
+			return errors.New("unreachable")
+		}), true, true, func() bool { return false })
+		var d deliveries
+		first := true
+		r.again(s, func(ctx context.Context, pods []*v1.Pod) error {
+			if first {
+				first = false
+				panic("a program's handler")
+			}
+			return d.into()(ctx, pods)
+		})
+		pass(time.Minute)
+		if all := d.all(); len(all) != 1 || !slices.Equal(all[0], []types.UID{"a"}) || s.(syncloop.Undecided).Undecided() == nil {
+			t.Errorf("delivered: %v", all)
+		}
+	})
+}
