@@ -163,8 +163,8 @@ type Storage struct {
 	LogRotation pods.LogRotation
 	// DeadContainers says how many dead containers are kept. Zero: one per pod and container name.
 	DeadContainers DeadContainers
-	// StandInAfter is how long a source may stay silent after a start before the engine runs
-	// the pods that the source last wanted (spec/syncloop.md SN5). 0: 10 s.
+	// StandInAfter is how long a source may stay silent after a start, or fail, before the engine
+	// runs the pods that the source last wanted (spec/syncloop.md SN5). 0: 10 s.
 	StandInAfter time.Duration
 	// ForgetDesired keeps the engine from running the pods that a silent source last wanted
 	// before the start. Pods that still run keep running.

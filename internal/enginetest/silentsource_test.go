@@ -1,6 +1,9 @@
 package enginetest_test
 
 import (
+	"context"
+	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,6 +12,7 @@ import (
 
 	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/runtime/fake"
+	"github.com/podwright/podwright/syncloop"
 )
 
 // remembering prepares a machine that runs two pods, then loses its runtime's
@@ -98,6 +102,32 @@ func TestForgetDesiredRunsNothingFromMemory(t *testing.T) {
 		<-time.After(10 * time.Minute)
 		if n.rt.Running("uid-a", "main") != 1 {
 			t.Error("a pod of a silent source was stopped")
+		}
+	})
+}
+
+// refused is a source whose server refuses connections.
+type refused struct{}
+
+func (refused) Name() string { return "channel" }
+
+func (refused) Run(context.Context, func(context.Context, []*v1.Pod) error) error {
+	return errors.New("connection refused")
+}
+
+// TestFailingSourceRunsFromMemory: SN5. A source whose Run fails each time has said nothing either.
+func TestFailingSourceRunsFromMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := remembering(t)
+		r := n.agent(func(c *podwright.Config) { c.Sources = []syncloop.Source{refused{}} })
+		r.phase("uid-a", v1.PodRunning, 20*time.Second)
+		r.phase("uid-b", v1.PodRunning, 10*time.Second)
+		if err := r.problems(); err == nil || !strings.Contains(err.Error(), "connection refused") {
+			t.Errorf("the engine says of its source: %v", err)
+		}
+		<-time.After(time.Hour)
+		if s, running := starts(n.rt, "uid-a"), n.rt.Running("uid-a", "main"); s != 2 || running != 1 {
+			t.Errorf("after an hour: %d starts, %d run", s, running)
 		}
 	})
 }

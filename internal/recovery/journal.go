@@ -45,7 +45,7 @@ type JournalOptions struct {
 	// some time, unless the source delivers something else first. It must neither block nor change
 	// the pods it is given. Nil: nothing is filled in.
 	Admitted func(pods []*v1.Pod) (admitted []*v1.Pod, complete bool)
-	// StandInAfter is how long a source may stay silent before its remembered pods run. 0 means 10 s.
+	// StandInAfter is how long a source may stay silent, or fail, before its remembered pods run. 0 means 10 s.
 	StandInAfter time.Duration
 	Clock        clock.WithTickerAndDelayedExecution
 	Logger       logr.Logger

@@ -22,6 +22,9 @@ import (
 // remembered.
 const defaultStandIn = 10 * time.Second
 
+// hearing is how long a source that is run again may take to answer, although it has been silent for long enough.
+const hearing = time.Second
+
 var errSilent = errors.New("the source has not answered since the start; its pods run as they were last desired")
 
 // errClosed is not a problem of the source's health: closing the source was a decision.
@@ -48,6 +51,8 @@ type source struct {
 	noted      bool
 	deliveries int64
 	mu         sync.Mutex
+	// due is when the source has been silent for long enough; zero before its first run.
+	due time.Time
 	// answered: the source has spoken; stoodIn: its remembered pods were delivered;
 	// closed: it will not speak again.
 	answered, stoodIn, closed bool
@@ -76,7 +81,9 @@ func (s *source) Run(ctx context.Context, deliver func(ctx context.Context, pods
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if s.standIn && !s.hasAnswered() {
-		wg.Go(func() { s.replace(ctx, deliver) })
+		wait := s.patience()
+		wg.Go(func() { s.replace(ctx, wait, deliver) })
+		defer func() { s.replaceFailed(ctx, deliver) }()
 	}
 	ended := false // guarded by mu: no more waiting after this
 	defer func() {
@@ -244,10 +251,38 @@ func (s *source) note(pods []*v1.Pod) {
 	s.journal.noteUnwanted(s.Name(), pods, s.sourcesReady())
 }
 
+// patience returns how long a run that begins now may stay silent. The runs of a source that fails share their time (SN5).
+func (s *source) patience() time.Duration {
+	all, now := cmp.Or(s.journal.options.StandInAfter, defaultStandIn), s.clock.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.due.IsZero() {
+		s.due = now.Add(all)
+	}
+	return max(s.due.Sub(now), min(hearing, all))
+}
+
 // replace delivers what is remembered if the source stays silent.
-func (s *source) replace(ctx context.Context, deliver func(ctx context.Context, pods []*v1.Pod) error) {
-	if timing.Sleep(ctx, s.clock, cmp.Or(s.journal.options.StandInAfter, defaultStandIn)) == nil {
+func (s *source) replace(ctx context.Context, wait time.Duration, deliver func(ctx context.Context, pods []*v1.Pod) error) {
+	if timing.Sleep(ctx, s.clock, wait) == nil {
 		s.remember(ctx, deliver)
+	}
+}
+
+// replaceFailed is replace for a source whose run has ended before it was given up: most runs of one that fails are
+// shorter than that. It waits neither for records nor for another delivery: meanwhile the source would not be run again.
+func (s *source) replaceFailed(ctx context.Context, deliver func(ctx context.Context, pods []*v1.Pod) error) {
+	s.mu.Lock()
+	early := s.clock.Now().Before(s.due)
+	s.mu.Unlock()
+	if early || ctx.Err() != nil || !timing.Ended(s.journal.loaded) {
+		return
+	}
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+		s.rememberNow(ctx, deliver)
+	default:
 	}
 }
 
@@ -263,13 +298,20 @@ func (s *source) remember(ctx context.Context, deliver func(ctx context.Context,
 		return
 	}
 	defer func() { <-s.turn }()
+	s.rememberNow(ctx, deliver)
+}
+
+// rememberNow is remember for the holder of turn.
+func (s *source) rememberNow(ctx context.Context, deliver func(ctx context.Context, pods []*v1.Pod) error) {
 	pods := lastDesired(s.journal.keeper.All(), s.Name())
 	s.mu.Lock()
 	silent := !s.answered && !s.stoodIn && len(pods) > 0
 	s.stoodIn = s.stoodIn || silent
 	s.mu.Unlock()
-	if silent {
-		_ = deliver(ctx, pods) // fails only when the loop ends
+	if silent && deliver(ctx, pods) != nil { // this run has ended meanwhile: the next one tries again
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.stoodIn = false
 	}
 }
 

@@ -100,3 +100,121 @@ func TestPanicInADeliveryIsNoAnswer(t *testing.T) {
 		}
 	})
 }
+
+// TestRecordsStandInForASourceThatFails: SN5. A source that fails at once, or after a while, each time says as little as one
+// that blocks.
+func TestRecordsStandInForASourceThatFails(t *testing.T) {
+	for name, tc := range map[string]struct {
+		lasts, within time.Duration
+		panics        bool
+	}{
+		"at once":      {0, 16 * time.Second, false},
+		"after 5 s":    {5 * time.Second, 12 * time.Second, false},
+		"by its panic": {0, 16 * time.Second, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, newDisk(newRecord("a"))).keep()
+				s := r.journal.Remembering(runner(func(ctx context.Context, _ func(context.Context, []*v1.Pod) error) error {
+					_ = timing.Sleep(ctx, clock.RealClock{}, tc.lasts)
+					if tc.panics {
+						panic("a program's source")
+					}
+					return errors.New("connection refused")
+				}), true, true, func() bool { return false })
+				var d deliveries
+				r.again(s, d.into())
+				pass(defaultStandIn - 1)
+				if all := d.all(); len(all) != 0 {
+					t.Errorf("before its time: %v", all)
+				}
+				pass(tc.within - defaultStandIn + 1)
+				if all := d.all(); len(all) != 1 || !slices.Equal(all[0], []types.UID{"a"}) || s.(syncloop.Undecided).Undecided() == nil {
+					t.Errorf("delivered: %v", all)
+				}
+				pass(time.Hour)
+				if all := d.all(); len(all) != 1 {
+					t.Errorf("delivered in an hour: %v", all)
+				}
+			})
+		})
+	}
+}
+
+// TestSourceThatComesBackIsHeardFirst: SN5. What a source says at once when it is run again counts, not what it wanted before.
+func TestSourceThatComesBackIsHeardFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, newDisk(newRecord("a"))).keep()
+		runs := 0
+		s := r.journal.Remembering(runner(func(ctx context.Context, deliver func(context.Context, []*v1.Pod) error) error {
+			if runs++; runs < 5 { // at 0, 1, 3 and 7 s
+				return errors.New("connection refused")
+			}
+			_ = timing.Sleep(ctx, clock.RealClock{}, time.Second/2)
+			if err := deliver(ctx, []*v1.Pod{newPod("b")}); err != nil {
+				return err
+			}
+			<-ctx.Done()
+			return context.Cause(ctx)
+		}), true, true, func() bool { return false })
+		var d deliveries
+		r.again(s, d.into())
+		pass(time.Minute)
+		if all := d.all(); len(all) != 1 || !slices.Equal(all[0], []types.UID{"b"}) {
+			t.Errorf("delivered: %v", all)
+		}
+	})
+}
+
+// TestStandInThatWasNotTakenIsRepeated: SN5. A stand-in that ended with its source's run was not made.
+func TestStandInThatWasNotTakenIsRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, newDisk(newRecord("a"))).keep()
+		s := r.journal.Remembering(runner(func(ctx context.Context, _ func(context.Context, []*v1.Pod) error) error {
+			_ = timing.Sleep(ctx, clock.RealClock{}, 12*time.Second)
+			return errors.New("connection refused")
+		}), true, true, func() bool { return false })
+		var d deliveries
+		busy := true // as while the loop is slow
+		r.again(s, func(ctx context.Context, pods []*v1.Pod) error {
+			if busy {
+				busy = false
+				<-ctx.Done()
+				return context.Cause(ctx)
+			}
+			return d.into()(ctx, pods)
+		})
+		pass(time.Minute)
+		if all := d.all(); len(all) != 1 || !slices.Equal(all[0], []types.UID{"a"}) {
+			t.Errorf("delivered: %v", all)
+		}
+	})
+}
+
+// TestFailingSourceIsRunWhileTheRecordsAreNotLoaded: PS6, SN5. A disk that hangs holds up no source that could be heard without
+// it, and the records stand in once they are there.
+func TestFailingSourceIsRunWhileTheRecordsAreNotLoaded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := newDisk(newRecord("a"))
+		disk.answers = make(chan struct{})
+		r := newRig(t, disk)
+		r.start(func(ctx context.Context) error { return r.Load(ctx) })
+		runs := 0
+		s := r.journal.Remembering(runner(func(context.Context, func(context.Context, []*v1.Pod) error) error {
+			runs++
+			return errors.New("connection refused")
+		}), true, true, func() bool { return false })
+		var d deliveries
+		r.again(s, d.into())
+		pass(time.Hour)
+		if runs < 100 {
+			t.Errorf("the source was run %d times", runs)
+		}
+		close(disk.answers)
+		r.start(r.KeepRecords)
+		pass(time.Minute)
+		if all := d.all(); len(all) != 1 || !slices.Equal(all[0], []types.UID{"a"}) {
+			t.Errorf("delivered: %v", all)
+		}
+	})
+}
