@@ -1,6 +1,8 @@
 package enginetest_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -9,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/runtime/fake"
+	"github.com/podwright/podwright/status"
 )
 
 // TestJobPutBackLaterRunsAgain: IN10, CK7. A static job has ended, and its source no longer names it when the next agent asks. If
@@ -48,5 +51,46 @@ func TestJobPutBackLaterRunsAgain(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// TestUIDOfAnEndedPodPassesOn: IN10, PS6. A job has ended, its source has dropped it, and a sink has not taken its end. Another
+// source that names the UID has it at once, and over a restart; the job does not come back.
+func TestUIDOfAnEndedPodPassesOn(t *testing.T) {
+	for _, restarted := range []bool{false, true} {
+		t.Run(fmt.Sprintf("restarted: %v", restarted), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rt, root := byContainer(map[string]fake.Script{"job": {Exit: &fake.Exit{After: time.Second}}}), t.TempDir()
+				down := sinks(status.SinkFunc(func(context.Context, status.Update) (status.StoreResult, error) { return 0, errors.New("down") }))
+				r := newTenancy(t, rt, root, down)
+				job, heir := withPolicy(newPod("job", "job"), v1.RestartPolicyNever), newPod("heir")
+				heir.UID = job.UID
+				r.asks()
+				r.set(job)
+				r.phase(job.UID, v1.PodSucceeded, time.Minute)
+				<-time.After(time.Minute)
+				r.set()
+				<-time.After(time.Minute)
+				if restarted {
+					r.stop()
+					r = newTenancy(t, rt, root, down)
+					r.set()
+				}
+				r.asks(heir)
+				r.phase(job.UID, v1.PodRunning, 10*time.Second)
+				<-time.After(time.Minute)
+				r.stop()
+				r = newTenancy(t, rt, root, down) // both sources are silent
+				r.within(time.Minute, "the heir to be known", func() error {
+					if p := r.pod(job.UID); p == nil || p.Name != "heir" {
+						return fmt.Errorf("%v", p)
+					}
+					return nil
+				})
+				if n := starts(rt, job.UID); n != 2 || rt.Running(job.UID, "main") != 1 {
+					t.Errorf("%d starts", n)
+				}
+			})
+		})
 	}
 }

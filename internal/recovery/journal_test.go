@@ -484,7 +484,7 @@ func TestEarlierEndIsNotDurableForTheNextLife(t *testing.T) {
 func TestLateAcknowledgementIsOfTheEarlierLife(t *testing.T) {
 	for name, renew := range map[string]func(r *rig){
 		"its first update": func(r *rig) { r.Complete(podworkers.UpdateOptions{Type: podworkers.Create, Pod: newPod("a")}) },
-		"its source":       func(r *rig) { r.journal.renewRetired([]*v1.Pod{newPod("a")}) },
+		"its source":       func(r *rig) { r.journal.renewRetired("file", []*v1.Pod{newPod("a")}) },
 		"housekeeping": func(r *rig) {
 			NewPruner(PrunerOptions{
 				Journal: r.journal, Desired: pods{"a": nil}, Workers: workers{"a": true}, Undecided: func() error { return nil }, View: r.Get,

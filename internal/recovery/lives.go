@@ -113,14 +113,31 @@ func (j *Journal) isRetired(r *checkpoint.Record) bool {
 	return r.Retired || !j.retired[r.UID].IsZero()
 }
 
-// renewRetired begins new lives for pods whose UID is retired, before anything is decided about
+// renewRetired begins new lives for pods of a source whose UID is retired, before anything is decided about
 // them.
-func (j *Journal) renewRetired(pods []*v1.Pod) {
+func (j *Journal) renewRetired(source string, pods []*v1.Pod) {
 	for _, p := range pods {
-		if r := j.keeper.Get(p.UID); j.isRetired(r) || j.putBack(p, r) {
+		r := j.keeper.Get(p.UID)
+		if !j.isRetired(r) && !j.putBack(p, r) {
+			continue
+		}
+		if r.Source == source || r.Source == "" {
 			j.beginLife(p.UID)
+		} else {
+			j.giveUp(p.UID)
 		}
 	}
+}
+
+// giveUp is beginLife for a source that did not have the UID: the former source wants nothing of it any more, and must not
+// own it again, nor have the pod stand in for it (PS6, IN10).
+func (j *Journal) giveUp(uid types.UID) {
+	j.options.Renewed(uid)
+	j.keeper.Update(uid, func(r *checkpoint.Record) checkpoint.Class {
+		*r = checkpoint.Record{EarlierLife: true, Lives: r.Lives + 1}
+		return checkpoint.Durable
+	})
+	j.forget(uid)
 }
 
 // putBack reports whether a source names a pod again that it did not name when this agent asked first, and

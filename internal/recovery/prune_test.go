@@ -90,7 +90,7 @@ func TestPassRenewsALifeOnce(t *testing.T) {
 		NewPruner(PrunerOptions{
 			Journal: r.journal, Desired: pods{"a": nil}, Workers: workers{}, Undecided: func() error { return nil }, View: r.Get, Clock: clock.RealClock{},
 			Forget: func(map[types.UID]struct{}) {
-				r.journal.renewRetired([]*v1.Pod{newPod("a")})
+				r.journal.renewRetired("file", []*v1.Pod{newPod("a")})
 				r.Complete(podworkers.UpdateOptions{Type: podworkers.Create, Pod: newPod("a")})
 				if err := r.journal.Record(t.Context(), "a", podworkers.Facts{}); err != nil {
 					t.Error(err)

@@ -148,7 +148,7 @@ func (s *source) pass(own context.Context, pods []*v1.Pod, deliver func(ctx cont
 		defer s.mu.Unlock()
 		s.answered = taken
 	}()
-	s.journal.renewRetired(pods)
+	s.journal.renewRetired(s.Name(), pods)
 	s.deliveries++
 	admitted, complete = s.admitted(pods)
 	if err = deliver(own, admitted); err != nil {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/internal/timing"
+	"github.com/podwright/podwright/status/checkpoint"
 	"github.com/podwright/podwright/syncloop"
 )
 
@@ -215,6 +216,63 @@ func TestFailingSourceIsRunWhileTheRecordsAreNotLoaded(t *testing.T) {
 		pass(time.Minute)
 		if all := d.all(); len(all) != 1 || !slices.Equal(all[0], []types.UID{"a"}) {
 			t.Errorf("delivered: %v", all)
+		}
+	})
+}
+
+// named is a source under another name.
+type named struct {
+	*fileSource
+	name string
+}
+
+func (s named) Name() string { return s.name }
+
+// TestAnotherSourceRevivesNoPod: IN10, PS6. A life that is over is not begun again for another source that names its UID: that
+// source gets the UID, and its pod a life of its own.
+func TestAnotherSourceRevivesNoPod(t *testing.T) {
+	droppedBefore := func(r *checkpoint.Record) { r.Unwanted = true }
+	for name, record := range map[string]*checkpoint.Record{
+		"retired":                          newRecord("a", phase(v1.PodFailed), finished, retired),
+		"ended and dropped before a start": newRecord("a", phase(v1.PodFailed), finished, droppedBefore),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, newDisk(record)).keep()
+				other := named{newFileSource(), "other"}
+				var d deliveries
+				d.run(r, r.journal.Remembering(other, true, false, func() bool { return true }))
+				other.sets <- []*v1.Pod{newPod("a")}
+				pass(time.Minute)
+				if pod, source := r.journal.Owner("a"); source != "" {
+					t.Errorf("the UID belongs to %q again: %v", source, pod)
+				}
+				kept := r.disk.get("a")
+				if kept == nil || !kept.EarlierLife || kept.Lives != 1 || kept.Status != nil || kept.Finished || r.journal.isRetired(kept) {
+					t.Errorf("on the disk: %+v", kept)
+				}
+				if all := lastDesired([]*checkpoint.Record{kept}, "file"); len(all) > 0 {
+					t.Error("the dropped pod would stand in for its source")
+				}
+				r.want("the delivery", "restore a Failed", "renewed a")
+			})
+		})
+	}
+}
+
+// TestPodOfAnotherSourceKeepsItsRecord: PS6. What a source says of a UID changes nothing of a life of another source that is not over.
+func TestPodOfAnotherSourceKeepsItsRecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, newDisk(newRecord("a"), newRecord("b", phase(v1.PodFailed), finished))).keep()
+		other := named{newFileSource(), "other"}
+		var d deliveries
+		d.run(r, r.journal.Remembering(other, true, false, func() bool { return true }))
+		other.sets <- []*v1.Pod{newPod("a"), newPod("b")}
+		pass(time.Minute)
+		for _, uid := range []types.UID{"a", "b"} {
+			if _, source := r.journal.Owner(uid); source != "file" || r.disk.get(uid).Lives != 0 {
+				t.Errorf("%s: owner %q, record %+v", uid, source, r.disk.get(uid))
+			}
 		}
 	})
 }
