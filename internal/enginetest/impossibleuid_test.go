@@ -2,6 +2,8 @@ package enginetest_test
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/runtime/fake"
 	"github.com/podwright/podwright/syncloop"
+	"github.com/podwright/podwright/syncloop/admission"
 )
 
 // unchecked is a source that delivers pods as they are.
@@ -48,6 +51,32 @@ func TestPodWithAnImpossibleUIDEnds(t *testing.T) {
 			if e, known := r.engine.Explain(uid); known || len(r.engine.Problems()) > 0 {
 				t.Errorf("%q: %+v, problems %v", uid, e.Worker, r.engine.Problems())
 			}
+		})
+	}
+}
+
+// TestPodWithoutUIDIsNamed: M9, also where the node gives pods their UIDs (PS8).
+func TestPodWithoutUIDIsNamed(t *testing.T) {
+	for _, own := range []bool{false, true} {
+		t.Run(fmt.Sprintf("OwnUIDs: %v", own), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				u := make(unchecked)
+				r := newRig(t, fake.New(fake.Options{}), t.TempDir(), func(c *podwright.Config) {
+					c.Sources = []syncloop.Source{u}
+					c.Admission.Sources = map[string]admission.SourcePolicy{"unchecked": {OwnUIDs: own}}
+				}).start()
+				none, other := newPod("none"), newPod("other")
+				none.UID = ""
+				u <- []*v1.Pod{none, nil, other}
+				<-time.After(10 * time.Second)
+				problems := r.engine.Problems()
+				if len(problems) != 1 || !strings.Contains(problems[0].String(), "none") || r.events.count("none FailedValidation") != 1 {
+					t.Errorf("problems %v, %d events", problems, r.events.count("none FailedValidation"))
+				}
+				if pods := r.engine.Pods(); len(pods) != 1 || pods[0].Status.Phase != v1.PodRunning {
+					t.Errorf("pods: %v", pods)
+				}
+			})
 		})
 	}
 }

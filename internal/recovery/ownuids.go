@@ -104,8 +104,12 @@ func (s *renamed) Run(ctx context.Context, deliver func(ctx context.Context, pod
 	return s.Source.Run(ctx, func(own context.Context, pods []*v1.Pod) error {
 		out := make([]*v1.Pod, 0, len(pods))
 		for _, p := range pods {
-			if p == nil || p.UID == "" {
-				continue // the loop accepts none of these
+			if p == nil {
+				continue
+			}
+			if p.UID == "" {
+				out = append(out, p) // the loop leaves it out, and says so (M9)
+				continue
 			}
 			q := *p
 			q.UID = uid(s.key, s.Name(), p)
