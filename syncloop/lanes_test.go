@@ -127,6 +127,63 @@ func TestUrgentOvertakes(t *testing.T) {
 	})
 }
 
+// TestNoChangeOvertakesARemoval: SI10, B3. Changes that have waited long enough to go before removals do
+// not go before that of their own pod: it comes back, and is not lost.
+func TestNoChangeOvertakesARemoval(t *testing.T) {
+	const count = starvation + chunk
+	named := func(prefix string, change ...func(*v1.Pod)) (pods []*v1.Pod) {
+		for i := count; i > 0; i-- { // additions are sorted by UID, removals are not
+			pods = append(pods, newPod(fmt.Sprintf("u%03d", i), fmt.Sprintf("%s%03d", prefix, i), change...))
+		}
+		return pods
+	}
+	reversed := func(pods []*v1.Pod) []*v1.Pod {
+		slices.Reverse(pods)
+		return pods
+	}
+	for what, sets := range map[string][][]*v1.Pod{
+		"other names in one message": {named("new")},
+		"away and back":              {nil, named("old")},
+		"deleted and taken back":     {named("old", deleted), reversed(named("old"))},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				source, l := newScripted("file"), &log{}
+				begun, release := make(chan struct{}), make(chan struct{})
+				l.on(func(w Work) {
+					if w.Pod.UID == "busy" { // the loop is busy while the sets arrive
+						close(begun)
+						<-release
+					}
+				})
+				loop, stop := run(t, l, Options{Sources: []Source{source}})
+				defer stop()
+				source.set(named("old")...)
+				synctest.Wait()
+				busy := newPod("busy", "busy")
+				source.set(append(named("old"), busy)...)
+				<-begun
+				for _, set := range sets {
+					source.set(append(set, busy)...)
+				}
+				synctest.Wait()
+				close(release)
+				synctest.Wait()
+				pods := loop.Store().Pods()
+				if len(pods) != count+1 {
+					t.Errorf("%d pods are desired, want %d", len(pods), count+1)
+				}
+				for _, pod := range pods {
+					if pod.DeletionTimestamp != nil {
+						t.Errorf("%s is still deleted", pod.Name)
+						break
+					}
+				}
+			})
+		})
+	}
+}
+
 // TestSourceAddedLater: R4, M3. A source added to a running loop makes it un-ready until the loop
 // has heard that source. Removals wait meanwhile.
 func TestSourceAddedLater(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 
 // pending holds what the loop has taken from the queue and not handled yet, sorted
 // by urgency. Removals and deletions overtake additions and updates, but never one
-// of the same pod: operations of one UID keep their order (SI10). It belongs to the
-// goroutine of the loop. The zero value is ready to use.
+// of the same pod, and none of the same pod overtakes them: operations of one UID keep
+// their order (SI10). It belongs to the goroutine of the loop. The zero value is ready to use.
 type pending struct {
 	urgent, changes []*piece
 	// messages in the order they came, until all of them and of those before them
@@ -19,8 +19,8 @@ type pending struct {
 	messages []*message
 	// remembered reports a pod that was admitted before; nil: none is known.
 	remembered func(types.UID) bool
-	// waiting counts, per pod, the changes that wait.
-	waiting map[types.UID]int
+	// waiting counts, per pod, the changes that wait, hurried the urgent operations.
+	waiting, hurried map[types.UID]int
 }
 
 // piece is an operation of a message, or the part of it in one lane.
@@ -45,7 +45,7 @@ func (p *pending) empty() bool { return len(p.messages) == 0 }
 // add takes a message.
 func (p *pending) add(b batch) {
 	if p.waiting == nil {
-		p.waiting = map[types.UID]int{}
+		p.waiting, p.hurried = map[types.UID]int{}, map[types.UID]int{}
 	}
 	m := &message{batch: b}
 	for _, o := range b.operations {
@@ -62,6 +62,7 @@ func (p *pending) add(b batch) {
 					rest.pods = append(rest.pods, pod)
 				} else {
 					urgent.pods = append(urgent.pods, pod)
+					p.hurried[pod.UID]++
 				}
 			}
 			if len(urgent.pods) > 0 {
@@ -105,11 +106,26 @@ func (p *pending) queue(l lane) *[]*piece {
 	return &p.changes
 }
 
-// take returns up to limit pods of the oldest piece of a lane, which must not be
-// empty, as an operation of their own.
+// ready reports whether the oldest piece of a lane can be handled. A change waits for the urgent operations
+// of its pod, which are older: those that come while it waits follow it. All changes behind it wait, too,
+// so that additions keep their order.
+func (p *pending) ready(l lane) bool {
+	q := *p.queue(l)
+	return len(q) > 0 && (len(q[0].pods) == 0 || !p.behind(l, q[0].pods[0]))
+}
+
+// behind reports whether a pod of a lane waits for urgent operations of its own.
+func (p *pending) behind(l lane, pod *v1.Pod) bool { return l == laneChange && p.hurried[pod.UID] > 0 }
+
+// take returns up to limit pods of the oldest piece of a lane, which must be
+// ready, as an operation of their own.
 func (p *pending) take(l lane, limit int) operation {
 	x := (*p.queue(l))[0]
-	return operation{op: x.op, source: x.source, pods: x.pods[:min(limit, len(x.pods))]}
+	pods := x.pods[:min(limit, len(x.pods))]
+	if n := slices.IndexFunc(pods, func(pod *v1.Pod) bool { return p.behind(l, pod) }); n >= 0 {
+		pods = pods[:n]
+	}
+	return operation{op: x.op, source: x.source, pods: pods}
 }
 
 // handled notes that the first pods of the oldest piece of a lane were handled. It
@@ -118,11 +134,13 @@ func (p *pending) handled(l lane, pods []*v1.Pod) (complete []*message) {
 	q := p.queue(l)
 	x := (*q)[0]
 	x.pods = x.pods[len(pods):]
-	if l == laneChange {
-		for _, pod := range pods {
-			if p.waiting[pod.UID]--; p.waiting[pod.UID] == 0 {
-				delete(p.waiting, pod.UID)
-			}
+	counts := p.waiting
+	if l == laneUrgent {
+		counts = p.hurried
+	}
+	for _, pod := range pods {
+		if counts[pod.UID]--; counts[pod.UID] == 0 {
+			delete(counts, pod.UID)
 		}
 	}
 	if len(x.pods) > 0 {

@@ -156,7 +156,7 @@ func (l *Loop) gather(ctx context.Context) (waits [lanes]bool) {
 		default:
 		}
 	}
-	waits[laneUrgent], waits[laneChange], waits[laneSync] = len(l.pending.urgent) > 0, len(l.pending.changes) > 0, len(l.syncs) > 0
+	waits[laneUrgent], waits[laneChange], waits[laneSync] = l.pending.ready(laneUrgent), l.pending.ready(laneChange), len(l.syncs) > 0
 	return waits
 }
 
