@@ -65,9 +65,14 @@ func (d document) warning(err error) (warning, fatal error) {
 }
 
 // marks counts the marks that begin or end a value in YAML. Quoted text counts too: the result is
-// an upper bound, and computing it needs no parser.
+// an upper bound, and computing it needs no parser. YAML has five line breaks and may be in UTF-16:
+// there, one byte stands for each mark, in either order, so that more than the marks count.
 func marks(text []byte) (n int) {
-	for _, mark := range []string{"\n", "\r", ",", "[", "{", "- ", "? "} {
+	begins := []string{"\n", "\r", "\u0085", "\u2028", "\u2029", ",", "[", "{", "- ", "? "}
+	if bytes.HasPrefix(text, []byte("\xff\xfe")) || bytes.HasPrefix(text, []byte("\xfe\xff")) {
+		begins = []string{"\n", "\r", "\x85", "\x28", "\x29", ",", "[", "{", "-", "?"}
+	}
+	for _, mark := range begins {
 		n += bytes.Count(text, []byte(mark))
 	}
 	return n

@@ -2,6 +2,7 @@ package source
 
 import (
 	"bytes"
+	"encoding/binary"
 	stdjson "encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"unicode/utf16"
 
 	v1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
@@ -92,6 +94,33 @@ func TestAliasesAreMeasured(t *testing.T) {
 				t.Errorf("object folder: %v, error %v; want it refused", got, err)
 			}
 		})
+	}
+}
+
+// TestItemsAreCounted is SRC5: whatever ends a line in YAML, and in each of its encodings, items are counted
+// before they are parsed.
+func TestItemsAreCounted(t *testing.T) {
+	encoded := func(order binary.AppendByteOrder, text string) (out []byte) {
+		for _, unit := range utf16.Encode([]rune("\ufeff" + text)) {
+			out = order.AppendUint16(out, unit)
+		}
+		return out
+	}
+	nested := "\n" + strings.Repeat("- ", 1000)
+	for _, item := range []string{"-\n", "-\r", "-\u0085", "-\u2028", "-\u2029", nested} {
+		text := "a:\n" + strings.Repeat(item, maxMarks/strings.Count(item, "-")+2)
+		for name, text := range map[string][]byte{
+			"UTF-8": []byte(text), "UTF-16LE": encoded(binary.LittleEndian, text), "UTF-16BE": encoded(binary.BigEndian, text),
+		} {
+			size := allocated(func() {
+				if _, err := parse(text, 0, maxManifestSize); !errors.Is(err, ErrTooLarge) {
+					t.Errorf("%d items of %.6q in %s: error %v", maxMarks, item, name, err)
+				}
+			})
+			if size > 1<<20 {
+				t.Errorf("%d items of %.6q in %s: refusing them allocated %d MiB", maxMarks, item, name, size>>20)
+			}
+		}
 	}
 }
 
