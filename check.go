@@ -131,7 +131,7 @@ func (c *Config) engineFields() []optioncheck.Part {
 			"Clock": "Clock", "Logger": "Observe.Logger", "Recorder": "Observe.Events", "Meter": "Observe.MeterProvider",
 		}},
 		{Group: "Loop", Options: c.Loop, Engine: map[string]string{
-			"Sources": "Sources", "Admission": "Admission", "Changes": "", "Housekeeper": "", "Gate": "", "Review": "", "Owner": "", "Lower": "", "Observed": "", "Evicted": "",
+			"Sources": "Sources", "Admission": "Admission", "Changes": "", "Housekeeper": "", "Gate": "", "Review": "", "Owner": "", "Lower": "", "Admitted": "", "Observed": "", "Evicted": "",
 			"Clock": "Clock", "Logger": "Observe.Logger", "Recorder": "Observe.Events", "Meter": "Observe.MeterProvider",
 		}},
 		{Group: "Status", Options: c.Status, Engine: map[string]string{

@@ -62,10 +62,11 @@ type desired struct {
 	// carry it as their mark.
 	generation uint64
 	suppressed int
-	// review, owner and lower are Options.Review, Options.Owner and Options.Lower.
-	lower  func(pod *v1.Pod) (lowered *v1.Pod, why string)
-	review func(known, pod *v1.Pod) error
-	owner  func(uid types.UID) (pod *v1.Pod, source string)
+	// review, owner, lower and admitted are those of the Options.
+	lower    func(pod *v1.Pod) (lowered *v1.Pod, why string)
+	review   func(known, pod *v1.Pod) error
+	owner    func(uid types.UID) (pod *v1.Pod, source string)
+	admitted func(pod *v1.Pod) bool
 }
 
 // wanted is what one source wants.
@@ -194,6 +195,8 @@ func (d *desired) rejudge(c *change) {
 			if s != c.source {
 				e.next = e.pod
 			}
+			// Asked each time: the next life of an admitted pod may be refused.
+			e.yields = e.forbidden && (d.admitted == nil || !d.admitted(e.next))
 		}
 	}
 	first := d.firstOwners(c)
@@ -246,18 +249,18 @@ func (d *desired) judge(c *change, first firstOwners) (lost []loser) {
 	return lost
 }
 
-// inTurn yields what all sources want in the order of the sources, what review refuses at the
-// end: a pod that may not run keeps no other one from its name (PS4). Of sources of one precedence
+// inTurn yields what all sources want in the order of the sources, what may not run at the
+// end: it keeps no other pod from its name (PS4). Of sources of one precedence
 // the one that has a name goes first (M4).
 func (d *desired) inTurn(c *change) iter.Seq2[*wanted, *entry] {
 	holders := d.holders()
 	return func(yield func(*wanted, *entry) bool) {
-		for _, forbidden := range []bool{false, true} {
+		for _, yields := range []bool{false, true} {
 			for level := range d.levels() {
 				for turn := range turnsOfName {
 					for _, s := range level {
 						for _, e := range d.orderOf(c, s) {
-							if e.forbidden == forbidden && d.turnOf(s, e, len(level), holders) == turn && !yield(s, e) {
+							if e.yields == yields && d.turnOf(s, e, len(level), holders) == turn && !yield(s, e) {
 								return
 							}
 						}

@@ -33,8 +33,9 @@ type entry struct {
 	// set is compared with them, and a list is gone through faster than a map.
 	labels, annotations []pair
 
-	// forbidden: review refuses the pod as it came. It takes no name from another one.
-	forbidden bool
+	// forbidden: review refuses the pod as it came. yields: nor was it admitted before, so it
+	// takes no name from another one; this belongs to the message being prepared.
+	forbidden, yields bool
 
 	mark uint64
 	next *v1.Pod

@@ -64,6 +64,9 @@ type Options struct {
 	// source says; the pod itself and "" if it does not. It must not block. Nil: pods never differ
 	// (PS7).
 	Lower func(pod *v1.Pod) (lowered *v1.Pod, why string)
+	// Admitted reports whether a pod that Review refuses as a new one was admitted before, and its
+	// life goes on: it keeps its name (PS4). It must not block. Nil: no pod was.
+	Admitted func(pod *v1.Pod) bool
 	// Observed is called with each pod and mirror pod that a source delivers or changes, but
 	// not on its removal; with the fence held, so it must not block. Optional.
 	Observed func(pod *v1.Pod)
@@ -190,6 +193,7 @@ func New(dispatch func(Work), options Options) (*Loop, error) {
 		verdicts: verdicts{open: map[types.UID]*openVerdict{}, refused: map[types.UID]bool{}},
 	}
 	l.mux.desired.review, l.mux.desired.owner, l.mux.desired.lower = options.Review, options.Owner, options.Lower
+	l.mux.desired.admitted = options.Admitted
 	if r, ok := options.Admission.(Rememberer); ok {
 		l.pending.remembered = r.Remembered
 	}

@@ -170,6 +170,30 @@ func TestForbiddenPodTakesNoName(t *testing.T) {
 	}
 }
 
+// TestAdmittedPodKeepsItsName (PS4, AD5): what was admitted before its source's policy forbade it keeps its name, as long as
+// that life goes on.
+func TestAdmittedPodKeepsItsName(t *testing.T) {
+	d := newDiffer(&wanted{name: "chan", precedence: PrecedenceInProcess}, &wanted{name: "file", precedence: PrecedenceFile})
+	admitted := true
+	d.desired.review, d.desired.admitted = review, func(p *v1.Pod) bool { return admitted && p.UID == "t" }
+	for i, s := range []struct {
+		goesOn bool
+		source string
+		pod    *v1.Pod
+		want   []string
+	}{
+		{true, "file", newPod("own", "web"), []string{"file ADD own"}},
+		{true, "chan", newPod("t", "web", image("forbidden")), []string{"file REMOVE own", "chan ADD t"}},
+		{true, "file", newPod("own", "web"), []string{}},
+		{false, "file", newPod("own", "web"), []string{"chan REMOVE t", "file ADD own"}},
+	} {
+		admitted = s.goesOn
+		if diff := cmp.Diff(s.want, show(d.set(s.source, s.pod))); diff != "" {
+			t.Errorf("step %d (-want +got):\n%s", i, diff)
+		}
+	}
+}
+
 // TestNameStaysWithItsSource (M4): among sources of one precedence, the source that has a name
 // keeps it, even with a different pod, until it no longer wants it. A restart does not change that.
 func TestNameStaysWithItsSource(t *testing.T) {

@@ -163,7 +163,7 @@ func TestEditedManifestWithUIDIsTheSamePod(t *testing.T) {
 }
 
 // weaker is a source from which others take names.
-type weaker struct{ *frail }
+type weaker struct{ syncloop.Source }
 
 // Precedence returns that of a file source.
 func (weaker) Precedence() syncloop.Precedence { return syncloop.PrecedenceFile }

@@ -152,6 +152,53 @@ func TestUIDIsNotStolen(t *testing.T) {
 	})
 }
 
+// TestStricterPolicyKeepsNames: PS4, AD5. A pod that was admitted before its source's policy forbade it continues under its
+// name, although another source has a pod of that name, whichever is heard first. Its next life is judged by the policy: the
+// other pod then gets the name.
+func TestStricterPolicyKeepsNames(t *testing.T) {
+	for _, tenantFirst := range []bool{true, false} {
+		t.Run(fmt.Sprintf("tenant first: %v", tenantFirst), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { stricter(t, tenantFirst) })
+		})
+	}
+}
+
+func stricter(t *testing.T, tenantFirst bool) {
+	rt, root := fake.New(fake.Options{}), t.TempDir()
+	web, other := privileged(newPod("web")), newPod("web")
+	other.UID = "uid-other"
+	second := func(c *podwright.Config) { c.Sources[0] = weaker{c.Sources[0]} }
+	r := newTenant(t, rt, root, admission.SourcePolicy{}, second)
+	r.set()
+	r.asks(web)
+	r.phase(web.UID, v1.PodRunning, time.Minute)
+	r.set(other)
+	r.stop()
+
+	r = newTenant(t, rt, root, admission.SourcePolicy{Security: admission.SecurityBaseline}, second)
+	if !tenantFirst {
+		r.set(other)
+	}
+	r.asks(web)
+	r.set(other)
+	<-time.After(3 * time.Minute)
+	r.asks(web)
+	r.phase(web.UID, v1.PodRunning, time.Minute)
+	if n := len(rt.Calls(fake.Match{Method: fake.StopContainer, PodUID: web.UID})); n != 0 {
+		t.Errorf("the admitted pod was stopped %d times", n)
+	}
+	if n := starts(rt, other.UID); n != 0 {
+		t.Errorf("the other pod was started %d times", n)
+	}
+	r.asks()
+	<-time.After(time.Minute)
+	r.asks(web)
+	r.phase(other.UID, v1.PodRunning, time.Minute)
+	if n := starts(rt, web.UID); n != 1 {
+		t.Errorf("the forbidden pod was started %d times", n)
+	}
+}
+
 // TestAdmittedPodDoesNotBecomeAnother: PS5. A tenant's admitted pod does not change into one that
 // would not have been admitted, whether an agent runs meanwhile or not.
 func TestAdmittedPodDoesNotBecomeAnother(t *testing.T) {

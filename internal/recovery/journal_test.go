@@ -419,6 +419,36 @@ func TestVerdictOnAnEarlierLife(t *testing.T) { // AD5
 	})
 }
 
+// TestAdmittedLifeGoesOn (AD5, PS4): an admitted pod continues unless its life is over or its source gave it up.
+func TestAdmittedLifeGoesOn(t *testing.T) {
+	refused := func(r *checkpoint.Record) { r.Admission = &checkpoint.Admission{Refused: true} }
+	removed := stopping(checkpoint.Termination{Cause: checkpoint.CauseDeleted, Deleted: true})
+	for name, test := range map[string]struct {
+		record *checkpoint.Record
+		want   bool
+	}{
+		"admitted":            {newRecord("a", admitted), true},
+		"ended":               {newRecord("a", admitted, phase(v1.PodSucceeded), finished), true},
+		"unknown":             {newRecord("b", admitted), false},
+		"refused":             {newRecord("a", refused), false},
+		"not judged":          {newRecord("a"), false},
+		"over":                {newRecord("a", admitted, retired), false},
+		"removed":             {newRecord("a", admitted, removed, finished), false},
+		"still being removed": {newRecord("a", admitted, removed), false},
+		"of another source":   {newRecord("a", admitted, func(r *checkpoint.Record) { r.Source = "api" }), false},
+		"judged again":        {newRecord("a", admitted, renewed), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, newDisk(test.record)).keep()
+				if got := r.journal.Continues(newPod("a")); got != test.want {
+					t.Errorf("goes on: %t", got)
+				}
+			})
+		})
+	}
+}
+
 func TestNewLifeOfAUIDDoesNotCountWhatIsLeft(t *testing.T) { // S5
 	synctest.Test(t, func(t *testing.T) {
 		onFailure := func(p *v1.Pod) { p.Spec.RestartPolicy = v1.RestartPolicyOnFailure }

@@ -62,6 +62,21 @@ func (j *Journal) beginsLife(pod *v1.Pod, r *checkpoint.Record) bool {
 	return named && !j.Handed(pod.UID) && continuationOf(pod, r, j.clock.Now()).newLife
 }
 
+// Continues reports whether a pod of a source was admitted and lives on, in this process or from
+// before its start: what its source may run now is about pods that arrive (AD5). It is false until
+// the records are loaded.
+func (j *Journal) Continues(pod *v1.Pod) bool {
+	r := j.keeper.Get(pod.UID)
+	if r == nil || r.Admission == nil || r.Admission.Refused || r.Source != pod.Annotations[podinfo.AnnotationSource] || j.isRetired(r) {
+		return false
+	}
+	if j.Handed(pod.UID) {
+		return true
+	}
+	next := continuationOf(pod, r, j.clock.Now())
+	return !next.newLife && !next.again
+}
+
 // Refused reports whether the pod was refused.
 func (j *Journal) Refused(uid types.UID) bool {
 	r := j.keeper.Get(uid)
