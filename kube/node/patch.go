@@ -13,7 +13,8 @@ import (
 )
 
 // mergeConditions returns the Node's conditions, overwritten with ours. One whose status equals the
-// Node's keeps the Node's transition time, which is older than this process (KN5).
+// Node's keeps the Node's transition time, which is older than this process; one that others changed
+// in between has turned back now, not when the engine last saw it change (KN5).
 func mergeConditions(had, ours []v1.NodeCondition) []v1.NodeCondition {
 	merged := slices.Clone(had)
 	for _, c := range ours {
@@ -22,8 +23,11 @@ func mergeConditions(had, ours []v1.NodeCondition) []v1.NodeCondition {
 			merged = append(merged, c)
 			continue
 		}
-		if merged[at].Status == c.Status {
+		switch {
+		case merged[at].Status == c.Status:
 			c.LastTransitionTime = merged[at].LastTransitionTime
+		case c.LastTransitionTime.Before(&merged[at].LastTransitionTime):
+			c.LastTransitionTime = c.LastHeartbeatTime
 		}
 		merged[at] = c
 	}

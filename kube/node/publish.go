@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -90,7 +91,7 @@ func (r *Registrar) publishOnce(ctx context.Context, s nodehooks.Status) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.uid == uid {
-		r.published, r.written = &now, written.ResourceVersion
+		r.published, r.told, r.written = &now, s.Conditions, written.ResourceVersion
 	}
 	return nil
 }
@@ -115,6 +116,18 @@ func (r *Registrar) base(ctx context.Context, uid types.UID, attempt int) (*v1.N
 // behind reports whether the watch does not show the written version yet.
 func behind(watched *v1.Node, written string) bool {
 	return written != "" && watched.ResourceVersion != written && answers.Older(watched.ResourceVersion, written)
+}
+
+// overwritten reports whether others changed a condition since it was published, as the cluster does when it takes
+// the node for lost: it never takes that back by itself. r.mu must be held.
+func (r *Registrar) overwritten() bool {
+	shown := r.Object()
+	if shown == nil || shown.UID != r.uid || behind(shown, r.written) {
+		return false
+	}
+	return slices.ContainsFunc(r.told, func(told v1.NodeCondition) bool {
+		return !slices.ContainsFunc(shown.Status.Conditions, func(c v1.NodeCondition) bool { return c.Type == told.Type && c.Status == told.Status })
+	})
 }
 
 // orGone turns an error that may mean a deleted Node into ErrNodeGone if the Node is gone (KN7).

@@ -35,7 +35,7 @@ func (r *Registrar) register(ctx context.Context) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.uid, r.published, r.lease, r.written = node.UID, nil, nil, ""
+	r.uid, r.published, r.told, r.lease, r.written = node.UID, nil, nil, nil, ""
 	select {
 	case <-r.first:
 	default:

@@ -55,7 +55,9 @@ type Registrar struct {
 	// runtime is what was last read from the runtime, published what was last published.
 	runtime   runtimeFacts
 	published *facts
-	lease     *coordinationv1.Lease
+	// told are the conditions that were last published.
+	told  []v1.NodeCondition
+	lease *coordinationv1.Lease
 	// written is the version of the Node with the last status: the watch may be behind it.
 	written string
 	// unpublished is why the last attempt to publish the status failed, nil if it did not.
@@ -170,7 +172,7 @@ func (r *Registrar) noteGone(uid types.UID) {
 	r.mu.Lock()
 	again := r.uid != uid
 	if !again {
-		r.uid, r.published, r.lease, r.written = "", nil, nil, ""
+		r.uid, r.published, r.told, r.lease, r.written = "", nil, nil, nil, ""
 		if r.options.WhenGone == Leave && !r.left {
 			r.left = true
 			close(r.gone)

@@ -34,7 +34,7 @@ func (r *Registrar) Run(ctx context.Context) error {
 	}
 }
 
-// look reads the runtime, and has the status published if it differs from the last one.
+// look reads the runtime, and has the status published if it differs from the last one, or the Node from that.
 func (r *Registrar) look(ctx context.Context) {
 	r.mu.Lock()
 	last := r.runtime
@@ -51,7 +51,7 @@ func (r *Registrar) look(ctx context.Context) {
 		now := r.facts()
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if r.published != nil && !now.equal(r.published) {
+		if r.published != nil && (!now.equal(r.published) || r.overwritten()) {
 			r.signal()
 		}
 		return nil
