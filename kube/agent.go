@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,6 +31,7 @@ import (
 	"github.com/podwright/podwright/kube/tokens"
 	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/syncloop"
+	"github.com/podwright/podwright/syncloop/nodehooks"
 )
 
 // dialTimeout bounds how long connecting takes, and is the period of keep-alive probes.
@@ -74,7 +76,7 @@ type Agent struct {
 // node's name must be set. It adds the pods of the API server to the sources, and a sink for their
 // statuses to the sinks. It makes no call and starts nothing.
 func New(o Options, c *podwright.Config) (*Agent, error) {
-	problem := o.complete()
+	problem := errors.Join(o.complete(), checkHooks(c.NodeHooks))
 	if c.Node.Name == "" {
 		problem = errors.Join(problem, errors.New("the engine's configuration has no Node.Name: that of the Node is required"))
 	}
@@ -101,6 +103,24 @@ func New(o Options, c *podwright.Config) (*Agent, error) {
 	}
 	a.settings, a.rootDir = settingsOf(&a.options, c), c.RootDir
 	return a, nil
+}
+
+// checkHooks refuses hooks that somebody else has for the Node: its pods are read only once this package has
+// registered it.
+func checkHooks(h nodehooks.Hooks) error {
+	var set []string
+	for name, is := range map[string]bool{
+		"Register": h.Register != nil, "PublishStatus": h.PublishStatus != nil, "RenewLease": h.RenewLease != nil, "Changed": h.Changed != nil,
+	} {
+		if is {
+			set = append(set, "NodeHooks."+name)
+		}
+	}
+	if len(set) == 0 {
+		return nil
+	}
+	slices.Sort(set)
+	return fmt.Errorf("the engine's configuration has %s: these hooks are set by this package, so wrap them once New has returned", strings.Join(set, ", "))
 }
 
 // makeNode makes the part that registers the Node.
@@ -131,11 +151,9 @@ func (a *Agent) makeNode(c *podwright.Config) (err error) {
 	if a.registrar, err = node.New(n); err != nil {
 		return err
 	}
-	if c.NodeHooks.Register == nil && c.NodeHooks.PublishStatus == nil && c.NodeHooks.RenewLease == nil {
-		hooks := a.registrar.Hooks()
-		hooks.Initialise, hooks.RuntimeReady, hooks.Rand = c.NodeHooks.Initialise, c.NodeHooks.RuntimeReady, c.NodeHooks.Rand
-		c.NodeHooks = hooks
-	}
+	hooks := a.registrar.Hooks()
+	hooks.Initialise, hooks.RuntimeReady, hooks.Rand = c.NodeHooks.Initialise, c.NodeHooks.RuntimeReady, c.NodeHooks.Rand
+	c.NodeHooks = hooks
 	if c.Node.Object == nil {
 		c.Node.Object = func() *v1.Node { return a.keeping.node(a.registrar.Object()) }
 	}

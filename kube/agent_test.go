@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
@@ -25,6 +26,7 @@ import (
 	"github.com/podwright/podwright/kube/server"
 	runtimefake "github.com/podwright/podwright/runtime/fake"
 	"github.com/podwright/podwright/runtime/pods"
+	"github.com/podwright/podwright/syncloop/nodehooks"
 )
 
 func newConfig(t *testing.T) podwright.Config {
@@ -88,6 +90,30 @@ func TestBadOptions(t *testing.T) {
 	for _, want := range []string{"no Config", "Dance", "Node.Reconnect", "Node.Name"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in: %v", want, err)
+		}
+	}
+}
+
+// TestHooksOfAnother: no hook of the node is another's, or the Node would be registered by neither, and its pods would not
+// come (KS2). Those that New fills in can be wrapped.
+func TestHooksOfAnother(t *testing.T) {
+	for name, set := range map[string]func(h *nodehooks.Hooks){
+		"Register": func(h *nodehooks.Hooks) { h.Register = func(context.Context) error { return nil } },
+		"PublishStatus": func(h *nodehooks.Hooks) {
+			h.PublishStatus = func(context.Context, nodehooks.Status) error { return nil }
+		},
+		"RenewLease": func(h *nodehooks.Hooks) { h.RenewLease = func(context.Context, time.Duration) error { return nil } },
+		"Changed":    func(h *nodehooks.Hooks) { h.Changed = make(chan struct{}) },
+		"":           func(h *nodehooks.Hooks) { h.RuntimeReady = func(context.Context) error { return nil } },
+	} {
+		c := newConfig(t)
+		set(&c.NodeHooks)
+		_, err := New(Options{Config: &rest.Config{Host: "https://api.example"}, Local: true}, &c)
+		if refused := err != nil; refused != (name != "") || refused && !strings.Contains(err.Error(), "NodeHooks."+name) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if name == "" && (c.NodeHooks.Register == nil || c.NodeHooks.RuntimeReady == nil) {
+			t.Errorf("hooks %+v", c.NodeHooks)
 		}
 	}
 }

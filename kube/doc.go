@@ -13,8 +13,9 @@
 //
 // Its packages are parts, not a program: an agent takes those it needs. This package composes all
 // of them. [New] fills only the empty fields of a podwright.Config, so an agent with another source
-// of config maps, or another recorder of events, sets that field and keeps its own. [Agent.Run]
-// runs the engine and everything beside it.
+// of config maps, or another recorder of events, sets that field and keeps its own. Only the hooks
+// that register the Node, publish its status and renew its lease are always this package's; an agent
+// can wrap them once New has returned. [Agent.Run] runs the engine and everything beside it.
 //
 // It is a separate module, because the client libraries it needs are larger than everything that
 // the engine needs. The engine's module never imports it.
