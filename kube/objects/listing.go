@@ -151,8 +151,8 @@ func (l *listing[T]) Replace(list []any, _ string) error {
 		return errors.Join(problems...)
 	}
 	for namespace, items := range next.items {
-		for name := range items {
-			if _, known := old[namespace][name]; !known {
+		for name, item := range items {
+			if was, known := old[namespace][name]; !known || version(was) != version(item) {
 				l.changed(Object{Kind: l.kind, Namespace: namespace, Name: name})
 			}
 		}

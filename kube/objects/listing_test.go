@@ -187,6 +187,27 @@ func TestRuntimeClassesComeAndGo(t *testing.T) {
 		if got := told.since(); got != "RuntimeClass  sandboxed" {
 			t.Errorf("KO11: told %q of a class that came in an outage", got)
 		}
+		a.refuse(errors.New("connection refused"))
+		<-time.After(time.Second)
+		other := class("gvisor")
+		other.UID = "another"
+		err = classes.Delete(t.Context(), "sandboxed", metav1.DeleteOptions{})
+		if _, made := classes.Create(t.Context(), other, metav1.CreateOptions{}); err != nil || made != nil {
+			t.Fatal(err, made)
+		}
+		a.refuse(nil)
+		<-time.After(time.Minute)
+		want("gvisor", "")
+		if got := told.since(); got != "RuntimeClass  sandboxed" {
+			t.Errorf("KO7: told %q of a class that was deleted and created in an outage", got)
+		}
+		a.refuse(errors.New("connection refused"))
+		<-time.After(time.Second)
+		a.refuse(nil)
+		<-time.After(time.Minute)
+		if got := told.since(); got != "" {
+			t.Errorf("KO11: told %q of a class that is as it was", got)
+		}
 	})
 }
 
