@@ -118,6 +118,9 @@ func (st *starting) checkBackOff() *startFailure {
 	record := newestExited(st.status, st.spec.Name)
 	if record != nil {
 		exit = m.crashExit(st.pod, st.spec, record)
+		if run := st.status.Container(st.spec.Name); run.State == runtime.Running || run.State == runtime.Unknown {
+			exit.Later = run.ID.ID // this sync has stopped it
+		}
 	}
 	m.mu.Lock()
 	if hold := m.holdOf(st.pod.UID, now); st.kind != meta.Ephemeral && now.Before(hold) {

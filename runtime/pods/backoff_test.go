@@ -1,6 +1,7 @@
 package pods_test
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -114,4 +115,35 @@ func TestImageBackOffReset(t *testing.T) {
 			}
 		})
 	}
+}
+
+// spec/runtime.md 17.3, 26.1: what keeps a start from being made after an exit is what the container waits for; attempts are no crashes.
+func TestFailedStartsAreNoCrashes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stock := &warehouse{}
+		w := newWorld(t, func(l fake.Launch) fake.Script {
+			if l.Attempt < 2 {
+				return exits(1)
+			}
+			return fake.Script{}
+		}, func(o *pods.Options) { o.Grants = stock })
+		pod := newPod()
+		w.syncAll(pod)
+		pass(second)
+		stock.err = errors.New("no GPU is free")
+		for i := range 100 {
+			w.sync(pod)
+			if reason := w.m.WaitingReasons(pod.UID)["app"].Reason; reason != "CreateContainerConfigError" {
+				t.Fatalf("attempt %d: waits for %s", i, reason)
+			}
+			pass(10 * second)
+		}
+		stock.err = nil
+		w.sync(pod)
+		w.wantState(pod, "app:running")
+		pass(second)
+		if wait := time.Until(w.sync(pod).RetryAt); wait != 10*second {
+			t.Errorf("17.5: the second exit waits %v, want 10s", wait)
+		}
+	})
 }

@@ -64,6 +64,17 @@ type Exit struct {
 	// SameDefinition is true if the record was made of the container's present
 	// definition.
 	SameDefinition bool
+	// Later is the run that came after it and was stopped for this start, whose record does not show that it
+	// has exited yet; "" if there was none.
+	Later string
+}
+
+// last is the run that the start follows.
+func (x Exit) last() string {
+	if x.Later != "" {
+		return x.Later
+	}
+	return x.ID
 }
 
 // Key names a container's delay. Another Definition has delays of its own
@@ -86,6 +97,9 @@ type entry struct {
 	// reading measures the delay, because the wall clock may be set back meanwhile.
 	exit string
 	seen time.Time
+	// counted is the run after which steps was last changed. Its delay has passed: until the next run,
+	// more attempts to start change nothing.
+	counted string
 	// held is the record that Hold was last asked about, until its answer.
 	held  string
 	until time.Time
@@ -103,10 +117,15 @@ func New(policies Policies) *Table {
 }
 
 // Check reports until when the container must wait. A zero time means that it may
-// start now, and counts as a start: call Check once per start (spec/runtime.md 17.3).
+// start now, and counts the run before it; asked again about the same run, because the
+// start failed, Check counts nothing (spec/runtime.md 17.3).
 func (t *Table) Check(key Key, x Exit, now time.Time) (until time.Time, delay time.Duration) {
 	policy := t.policies[x.Class]
 	e := t.entry(key, x)
+	if e != nil && e.counted == x.last() {
+		e.stamp = now // the time until now is none in which it ran
+		return time.Time{}, 0
+	}
 	if e != nil {
 		if e.exit != x.ID || now.Before(e.seen) {
 			e.exit, e.seen = x.ID, now
@@ -121,10 +140,10 @@ func (t *Table) Check(key Key, x Exit, now time.Time) (until time.Time, delay ti
 			e.steps = 0
 		}
 		e.steps++
-		e.stamp = now
+		e.stamp, e.counted = now, x.last()
 		return time.Time{}, 0
 	}
-	t.put(key, &entry{definition: key.Definition, steps: 1, stamp: now, exit: x.ID, seen: now})
+	t.put(key, &entry{definition: key.Definition, steps: 1, stamp: now, exit: x.ID, seen: now, counted: x.last()})
 	return time.Time{}, 0
 }
 
