@@ -17,9 +17,12 @@ import (
 type Cgroups interface {
 	// Parent is the cgroup parent written into the sandbox's configuration.
 	Parent(pod PodCgroup) (string, error)
-	// Exists reports whether the pod's cgroup is complete.
+	// Exists reports whether the pod has a cgroup that containers can be in. It need not
+	// have its settings yet.
 	Exists(pod PodCgroup) (bool, error)
-	// Create makes the pod's cgroup, or completes it, with these resources.
+	// Create makes the pod's cgroup, or completes it, with these resources; what is zero
+	// in r stays as it is. It is called before each sandbox that is made while nothing
+	// of the pod runs, whether the cgroup exists or not.
 	Create(pod PodCgroup, r CgroupResources) error
 	// Resources reads what the pod's cgroup is set to.
 	Resources(pod PodCgroup) (CgroupResources, error)

@@ -73,9 +73,10 @@ func (m *Manager) hasCgroup(pod *v1.Pod) bool {
 	return exists && err == nil
 }
 
-// ensureCgroup makes the pod's cgroup before anything is put into it. If it is missing
-// while containers run, they are outside of it and are killed, once (spec/runtime.md
-// 7.2). False ends the sync.
+// ensureCgroup makes and sets the pod's cgroup before anything is put into it. One that
+// exists is set again before a sandbox is made: its settings may have failed, or the agent
+// that made it was killed before it set them (spec/runtime.md 13.4). If it is missing while
+// containers run, they are outside of it and are killed, once (7.2). False ends the sync.
 func (s *podSync) ensureCgroup(ctx context.Context) bool {
 	m := s.m
 	if m.options.Cgroups == nil || s.plan.KillPod && !s.plan.CreateSandbox {
@@ -87,7 +88,7 @@ func (s *podSync) ensureCgroup(ctx context.Context) bool {
 		s.cgroupFailed(err)
 		return false
 	}
-	if exists {
+	if exists && (!s.plan.CreateSandbox || s.anythingRuns()) {
 		return true
 	}
 	killed := s.status.ContainersRunning()
@@ -102,11 +103,24 @@ func (s *podSync) ensureCgroup(ctx context.Context) bool {
 			return false // most likely nothing runs in it any more; what does comes with the next sync
 		}
 	}
-	if err := m.options.Cgroups.Create(pod, cgroupResources(criconfig.PodCgroup(s.pod, m.node))); err != nil {
+	settings := cgroupResources(criconfig.PodCgroup(s.pod, m.node))
+	if exists && m.usesMemory(pod, settings.MemoryLimit) {
+		settings.MemoryLimit = 0 // what its volumes hold would not fit: the limit stays as it is (21.7)
+	}
+	if err := m.options.Cgroups.Create(pod, settings); err != nil {
 		s.cgroupFailed(err)
 		return false
 	}
 	return !killed // what the plan was made for is gone
+}
+
+// usesMemory reports whether a pod is known to use this much memory.
+func (m *Manager) usesMemory(pod PodCgroup, limit int64) bool {
+	if limit <= 0 {
+		return false
+	}
+	usage, err := m.options.Cgroups.MemoryUsage(pod)
+	return err == nil && usage >= limit
 }
 
 func (s *podSync) cgroupFailed(err error) {

@@ -76,6 +76,53 @@ func TestCgroupMissing(t *testing.T) {
 	}
 }
 
+// 13.4: no sandbox is made in a cgroup whose settings failed, or that an agent made and was killed before it set it. One in which the pod
+// has run is set again, too, but not below what its volumes use.
+func TestCgroupIsSetBeforeTheSandbox(t *testing.T) {
+	for _, killed := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newResizeWorld(t, true)
+			pod := apps("1 1000")
+			if killed {
+				w.cgroups.set[pod.UID] = pods.CgroupResources{}
+			} else {
+				w.fail = "create pod"
+				w.to(pod)
+				w.wantState(pod, "a:none")
+				if !w.events.has("Warning FailedCreatePodContainer") {
+					t.Errorf("22.2: events %v", w.events.list())
+				}
+				w.fail = ""
+			}
+			w.to(pod)
+			w.wantState(pod, "a:running")
+			if got, want := w.changes(), "create pod shares 1024 quota 100000 memory 1000"; got != want {
+				t.Errorf("13.4: killed %v: %q, want %q", killed, got, want)
+			}
+			for usage, want := range map[int64]string{999: "create pod shares 1024 quota 100000 memory 1000", 1000: "create pod shares 1024 quota 100000"} {
+				w.cgroups.usage = usage
+				pass(700 * second) // the run was long
+				if err := w.fake.FailSandbox(w.read(pod).Sandboxes[0].ID); err != nil {
+					t.Fatal(err)
+				}
+				w.to(pod)
+				w.wantState(pod, "a:running")
+				if got := w.changes(); got != want {
+					t.Errorf("21.7: %q with %d bytes in use, want %q", got, usage, want)
+				}
+			}
+			pass(600 * second)
+			other := pod.DeepCopy()
+			other.Spec.HostNetwork = true
+			w.to(other)
+			w.wantState(pod, "a:running")
+			if got := w.changes(); got != "" {
+				t.Errorf("13.4: %q under containers that run", got)
+			}
+		})
+	}
+}
+
 // spec/status.md 6.7: what a pod as a whole runs with is what its cgroup is set to, less the
 // overhead. A weight of cgroup v2 is too coarse to differ from the request it was made of.
 func TestPodResourcesOfTheCgroup(t *testing.T) {

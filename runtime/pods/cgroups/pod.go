@@ -61,7 +61,7 @@ func (h *Hierarchy) open(pod pods.PodCgroup) (*os.Root, string, error) {
 	return root, name, nil
 }
 
-// Exists reports whether the pod has a folder in every managed tree.
+// Exists reports whether the pod has a folder in every managed tree, whatever is set in it.
 func (h *Hierarchy) Exists(pod pods.PodCgroup) (bool, error) {
 	root, name, err := h.open(pod)
 	if err != nil {
