@@ -64,31 +64,40 @@ func (m *Manager) PodResources(pod *v1.Pod) runtime.Resources {
 	return out
 }
 
-// hasCgroup reports whether the pod's cgroup needs no work.
-func (m *Manager) hasCgroup(pod *v1.Pod) bool {
+// foundCgroup is what was found of a pod's cgroup.
+type foundCgroup struct {
+	// exists is true without [Options.Cgroups], too: there is nothing to make.
+	exists bool
+	err    error
+}
+
+// missing reports whether it is known that there is none.
+func (c foundCgroup) missing() bool { return !c.exists && c.err == nil }
+
+func (m *Manager) lookForCgroup(pod *v1.Pod) foundCgroup {
 	if m.options.Cgroups == nil {
-		return true
+		return foundCgroup{exists: true}
 	}
 	exists, err := m.options.Cgroups.Exists(podCgroup(pod))
-	return exists && err == nil
+	return foundCgroup{exists: exists && err == nil, err: err}
 }
 
 // ensureCgroup makes and sets the pod's cgroup before anything is put into it. One that
 // exists is set again before a sandbox is made: its settings may have failed, or the agent
 // that made it was killed before it set them (spec/runtime.md 13.4). If it is missing while
-// containers run, they are outside of it and are killed, once (7.2). False ends the sync.
-func (s *podSync) ensureCgroup(ctx context.Context) bool {
+// containers run, they are outside of it and are killed, once (7.2); the plan has those among
+// them that are to be replaced, however they end. False ends the sync.
+func (s *podSync) ensureCgroup(ctx context.Context, found foundCgroup) bool {
 	m := s.m
 	if m.options.Cgroups == nil || s.plan.KillPod && !s.plan.CreateSandbox {
 		return true
 	}
 	pod := podCgroup(s.pod)
-	exists, err := m.options.Cgroups.Exists(pod)
-	if err != nil {
-		s.cgroupFailed(err)
+	if found.err != nil {
+		s.cgroupFailed(found.err)
 		return false
 	}
-	if exists && (!s.plan.CreateSandbox || s.anythingRuns()) {
+	if found.exists && (!s.plan.CreateSandbox || s.anythingRuns()) {
 		return true
 	}
 	killed := s.status.ContainersRunning()
@@ -104,7 +113,7 @@ func (s *podSync) ensureCgroup(ctx context.Context) bool {
 		}
 	}
 	settings := cgroupResources(criconfig.PodCgroup(s.pod, m.node))
-	if exists && m.usesMemory(pod, settings.MemoryLimit) {
+	if found.exists && m.usesMemory(pod, settings.MemoryLimit) {
 		settings.MemoryLimit = 0 // what its volumes hold would not fit: the limit stays as it is (21.7)
 	}
 	if err := m.options.Cgroups.Create(pod, settings); err != nil {

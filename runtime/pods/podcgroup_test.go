@@ -1,6 +1,7 @@
 package pods_test
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -72,6 +73,47 @@ func TestCgroupMissing(t *testing.T) {
 					t.Errorf("7.2: killed once: %v", got)
 				}
 			})
+		})
+	}
+}
+
+// 7.2, 6.12: a job that ends with 0 when its pod is killed for the missing cgroup is not done: it runs in the new one. Its run is
+// remembered before the kill, until a kill that fails has no reason any more. One that never runs twice is over.
+func TestCgroupMissingReplacesJobs(t *testing.T) {
+	for _, fails := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newResizeWorld(t, true)
+			w.fake = fake.New(fake.Options{Script: func(fake.Launch) fake.Script { return fake.Script{OnTERM: fake.Exit{}} }})
+			var asked *pods.AskedRestarts
+			w.opts.Restarts = func(types.UID) *pods.AskedRestarts { return asked }
+			w.opts.RecordRestarts = func(_ context.Context, _ types.UID, next *pods.AskedRestarts) { asked = next }
+			w.restart()
+			pod := apps("1 1000", "1 1000", "1 1000")
+			pod.Spec.RestartPolicy = v1.RestartPolicyOnFailure
+			pod.Spec.Containers[2].RestartPolicy = new(v1.ContainerRestartPolicyNever)
+			w.to(pod)
+			set := w.cgroups.set[pod.UID]
+			delete(w.cgroups.set, pod.UID)
+			if fails {
+				for _, method := range []fake.Method{fake.StopContainer, fake.StopPodSandbox} {
+					defer w.fake.Inject(fake.Fault{Match: fake.Match{Method: method}, Effect: fake.Effect{Err: runtime.ErrUnavailable}})()
+				}
+				for range 2 {
+					w.sync(pod)
+					if asked == nil || len(asked.Own) != 2 {
+						t.Fatal("6.12: want two runs remembered")
+					}
+				}
+				w.cgroups.set[pod.UID] = set
+				w.sync(pod)
+				w.wantState(pod, "a:running b:running c:running")
+				if asked != nil {
+					t.Errorf("6.12: remembered %+v, of runs that go on", asked.Own)
+				}
+				return
+			}
+			w.syncAll(pod)
+			w.wantState(pod, "a:running b:running c:exited")
 		})
 	}
 }

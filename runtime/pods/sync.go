@@ -22,10 +22,11 @@ import (
 // It blocks while the runtime works, pulls, hooks and stops included. It returns
 // soon after ctx ends. It must not run concurrently for the same pod.
 func (m *Manager) SyncPod(ctx context.Context, pod *v1.Pod, status *runtime.PodStatus) Result {
-	plan := m.computeActions(pod, status)
+	cgroup := m.lookForCgroup(pod)
+	plan := m.computeActions(pod, status, cgroup)
 	s := &podSync{m: m, pod: pod, status: status, plan: plan, began: m.options.Clock.Now()}
 	m.rememberOwn(ctx, pod, plan.Own)
-	if plan.Empty() && m.hasCgroup(pod) {
+	if plan.Empty() && cgroup.exists {
 		m.refreshVolumes(ctx, pod)
 		s.finishResize()
 		return s.result
@@ -35,7 +36,7 @@ func (m *Manager) SyncPod(ctx context.Context, pod *v1.Pod, status *runtime.PodS
 		m.podEvent(pod, v1.EventTypeWarning, "FailedCreatePodSandBox", "Invalid pod: %v", err)
 		return s.result
 	}
-	if s.ensureCgroup(ctx) {
+	if s.ensureCgroup(ctx, cgroup) {
 		s.run(ctx)
 		s.finishResize()
 	}
@@ -43,8 +44,8 @@ func (m *Manager) SyncPod(ctx context.Context, pod *v1.Pod, status *runtime.PodS
 }
 
 // computeActions decides with the latest probe results.
-func (m *Manager) computeActions(pod *v1.Pod, status *runtime.PodStatus) actions.Plan {
-	in := actions.Input{Pod: pod, Status: status}
+func (m *Manager) computeActions(pod *v1.Pod, status *runtime.PodStatus, cgroup foundCgroup) actions.Plan {
+	in := actions.Input{Pod: pod, Status: status, Outside: cgroup.missing() && status.ContainersRunning()}
 	if m.options.Probes != nil {
 		in.Probes = m.probeResults(pod, status)
 	}

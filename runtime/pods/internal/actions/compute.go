@@ -56,7 +56,7 @@ func dropped(in Input, p *Plan, r restarts.Run) bool {
 
 // replaces reports whether the plan stops a container's run in order to start another one.
 func (p *Plan) replaces(in Input, c *v1.Container, record *runtime.ContainerStatus) bool {
-	if p.CreateSandbox {
+	if p.CreateSandbox || in.Outside && !p.KillPod && in.Pod.DeletionTimestamp == nil {
 		return record.State != runtime.Created && runsInNewSandbox(in, c)
 	}
 	return slices.ContainsFunc(p.Kill, func(k Kill) bool { return k.Record == record && k.Restart })

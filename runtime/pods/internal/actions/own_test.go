@@ -23,6 +23,7 @@ func TestOwnRuns(t *testing.T) {
 		status     string
 		probes     map[string]actions.Probes
 		resizes    map[string]actions.Resize
+		outside    bool
 		asked, own string
 		want       string
 		// left are the containers whose runs are remembered afterwards.
@@ -50,13 +51,18 @@ func TestOwnRuns(t *testing.T) {
 		{rule: "policy Never: still to be stopped, and the sandbox is lost", pod: pod(never, "", "a"), own: "a", status: "s0:dead a=running", want: "kill pod"},
 		{rule: "policy Never: unknown, and the sandbox is lost", pod: pod(never, "", "a"), own: "a", status: "s0:dead a=unknown", want: "kill pod"},
 		{rule: "policy Never: the reason has gone, and the probe fails", pod: pod(never, "", "a b"), change: live, probes: failed, own: "a", status: "s0:ready a=running b=running", want: "kill a LivenessProbe"},
+		{rule: "7.2: outside of the cgroup", pod: pod(onFailure, "", "a b c"), outside: true, status: "s0:ready a=running b=exited:0 c=unknown", want: "kill c ContainerStateUnknown+, start c", left: "a c"},
+		{rule: "7.2: outside of the cgroup, still to be stopped", pod: pod(onFailure, "", "a"), outside: true, own: "a", status: "s0:ready a=running", left: "a"},
+		{rule: "7.2: outside of the cgroup, policy Never", pod: pod(never, "", "a"), outside: true, status: "s0:ready a=running"},
+		{rule: "7.2: outside of the cgroup, the pod ends", pod: pod(onFailure, "", "a"), change: deleted, outside: true, status: "s0:ready a=running"},
+		{rule: "7.2: outside of the cgroup, it has ended but for a sidecar", pod: pod(onFailure, "s*", "a"), outside: true, status: "s0:ready s=running a=exited:0", want: "kill pod"},
 		{rule: "no record is left of it", pod: pod(onFailure, "", "a b"), own: "a", status: "s0:ready b=running", want: "start a"},
 	} {
 		t.Run(r.rule, func(t *testing.T) {
 			if r.change != nil {
 				r.change(r.pod)
 			}
-			in := actions.Input{Pod: r.pod, Status: status(r.status), Asked: askedFor(status(r.status), r.asked)}
+			in := actions.Input{Pod: r.pod, Status: status(r.status), Asked: askedFor(status(r.status), r.asked), Outside: r.outside}
 			in.Probes, in.Resizes = byID(in.Status, r.probes), byID(in.Status, r.resizes)
 			if own := askedFor(in.Status, r.own); own != nil {
 				in.Asked = in.Asked.WithOwn(own.Runs)

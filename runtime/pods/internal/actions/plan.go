@@ -25,6 +25,9 @@ type Input struct {
 	Resizes map[runtime.ContainerID]Resize
 	// Asked has the runs to replace, whatever the restart policy says about their end. Nil: none.
 	Asked *restarts.Asked
+	// Outside is true if what runs is outside of the pod's cgroup, which is missing: unless the plan ends the
+	// pod, all of it is stopped before the plan is carried out, and replaced by the next one (7.2).
+	Outside bool
 }
 
 // KillReason is why a container is killed.
