@@ -91,13 +91,16 @@
 // in a FIFO (64 KiB, then they block) until the next agent reads it; what is in the
 // FIFO when the last writer ends is lost. A container that ended while no agent or
 // supervisor watched it is reported with exit code 255 and reason "Unknown", never as a
-// success. The same holds if its supervisor was killed.
+// success. The same holds if its supervisor was killed. How a container ended that had a
+// supervisor is read for a minute if reading fails (no more open files). After that it is
+// unknown until it can be read.
 //
 // # Restart of the agent
 //
 // New finds containers by pid, start time and boot ID, all recorded on disk, so
 // a reused pid is never mistaken for a container. After a reboot all sandboxes
-// are not ready and all containers that ran have ended with an unknown code.
+// are not ready and all containers that ran have ended with an unknown code. New fails if
+// it cannot look because open files or memory have run out.
 // Close leaves everything running.
 //
 // # Images

@@ -37,9 +37,10 @@ func (r *Runtime) ExecSync(ctx context.Context, containerID string, cmd []string
 	if len(cmd) == 0 || cmd[0] == "" {
 		return nil, nil, fmt.Errorf("exec in container %s: no command: %w", containerID, runtime.ErrInvalid)
 	}
-	r.mu.Lock()
-	u := c.run
-	r.mu.Unlock()
+	u, err := r.hold(c)
+	if err != nil {
+		return nil, nil, fmt.Errorf("exec in container %s: %w", containerID, err)
+	}
 	if u == nil || u.process == nil {
 		return nil, nil, notRunning(containerID)
 	}

@@ -35,9 +35,10 @@ func (r *Runtime) execStream(ctx context.Context, id string, cmd []string, strea
 	if len(cmd) == 0 || cmd[0] == "" {
 		return fmt.Errorf("no command: %w", runtime.ErrInvalid)
 	}
-	r.mu.Lock()
-	u := c.run
-	r.mu.Unlock()
+	u, err := r.hold(c)
+	if err != nil {
+		return err
+	}
 	if u == nil || u.process == nil {
 		return notRunning(id)
 	}

@@ -209,7 +209,7 @@ func TestChildNotAdoptedIsKilled(t *testing.T) {
 	child := exec.Command("sleep", "1000")
 	child.SysProcAttr = &unix.SysProcAttr{Setsid: true, PidFD: &fd}
 	must(t, child.Start())
-	release := useAllDescriptors(t)
+	release := useDescriptors(t, 0)
 	_, err := adoptChild(child.Process.Pid, fd)
 	release()
 	if err == nil {
@@ -217,27 +217,5 @@ func TestChildNotAdoptedIsKilled(t *testing.T) {
 	}
 	if err := child.Wait(); !errors.Is(err, unix.ECHILD) {
 		t.Errorf("the child was not reaped: %v", err)
-	}
-}
-
-// useAllDescriptors takes all descriptors until the returned function is called.
-func useAllDescriptors(t *testing.T) (release func()) {
-	t.Helper()
-	var old unix.Rlimit
-	must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &old))
-	must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 256, Max: old.Max}))
-	var held []int
-	for {
-		fd, err := unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-		if err != nil {
-			break
-		}
-		held = append(held, fd)
-	}
-	return func() {
-		for _, fd := range held {
-			unix.Close(fd)
-		}
-		must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &old))
 	}
 }

@@ -135,19 +135,18 @@ func (r *Runtime) supervisorEnded(c *container, u *run) {
 	if u.child != 0 {
 		reap(u.child, unix.WNOHANG)
 	}
-	var exit exitRecord
-	ok, err := readRecord(c.dir, exitFile, &exit)
-	if err != nil {
-		r.log.Error(err, "Cannot read the exit record of a container", "container", c.record.ID)
-	}
-	if ok {
-		r.ended(c, exit)
+	left, ok := r.awaitLeft(c)
+	switch {
+	case !ok: // the next agent looks again
+		return
+	case left.exit != nil:
+		r.ended(c, *left.exit)
 		return
 	}
 	r.log.Info("A supervisor was killed, or the disk did not take its record; the agent takes its place, and the exit code of its container will not be known",
 		"container", c.record.ID, "supervisorPid", u.supervisor.Identity().PID)
-	orphan := &run{process: u.process}
-	if u.process == nil || !u.process.Alive() {
+	orphan := &run{process: left.process}
+	if orphan.process == nil || !orphan.process.Alive() {
 		r.processEnded(c, orphan)
 		return
 	}
@@ -195,12 +194,12 @@ func (r *Runtime) processEnded(c *container, u *run) {
 
 // ended records the end of a container and publishes it.
 func (r *Runtime) ended(c *container, exit exitRecord) {
-	var known exitRecord
-	unsaved := false
-	if ok, err := readRecord(c.dir, exitFile, &known); ok && err == nil {
-		exit = known // the supervisor has recorded it
-	} else if err := writeExit(c.dir, exit); err != nil {
-		unsaved = true // until then, a later agent would report it as unknown
+	exit, recorded, err := onRecord(c.dir, exit)
+	if err == nil && !recorded {
+		err = writeExit(c.dir, exit)
+	}
+	unsaved := err != nil // until then, a later agent would report it as unknown
+	if unsaved {
 		r.log.Error(err, "Cannot record the end of a container; it is tried again", "container", c.record.ID)
 	}
 	r.mu.Lock()

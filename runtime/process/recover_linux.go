@@ -47,6 +47,9 @@ func (r *Runtime) readSandboxes() error {
 		s := &sandbox{op: newSlot(), stopped: make(chan struct{})}
 		id := strings.TrimSuffix(e.Name(), ".json")
 		_, err := readRecord(r.path(sandboxesDir), e.Name(), &s.record)
+		if scarce(err) {
+			return err
+		}
 		if err == nil && s.record.ID != id {
 			err = fmt.Errorf("record %s is of sandbox %q", e.Name(), s.record.ID)
 		}
@@ -77,6 +80,8 @@ func (r *Runtime) readContainers() (starting map[string]*container, err error) {
 		dir, record := r.path(containersDir, e.Name()), &containerRecord{}
 		ok, err := readRecord(dir, containerFile, record)
 		switch {
+		case scarce(err):
+			return nil, err
 		case err == nil && !ok: // creation or removal was interrupted
 			if err := os.RemoveAll(dir); err != nil {
 				r.log.Error(err, "Cannot remove the rest of a container", "folder", dir)
@@ -92,7 +97,11 @@ func (r *Runtime) readContainers() (starting map[string]*container, err error) {
 		c := newContainer(record, dir)
 		c.visible = true
 		r.containers[record.ID], r.names[c.key()] = c, record.ID
-		if r.restore(c) {
+		unknown, err := r.restore(c)
+		if err != nil {
+			return nil, err
+		}
+		if unknown {
 			starting[record.ID] = c
 		}
 	}
@@ -100,37 +109,41 @@ func (r *Runtime) readContainers() (starting map[string]*container, err error) {
 }
 
 // restore finds the state of a container. It returns true if the state is unknown: a
-// start was begun and there is no record of a process.
-func (r *Runtime) restore(c *container) (starting bool) {
+// start was begun and there is no record of a process. It fails if it cannot tell what runs
+// because the agent is short of something: the container may be healthy.
+func (r *Runtime) restore(c *container) (starting bool, err error) {
 	var started startedRecord
 	known, err := readRecord(c.dir, startedFile, &started)
+	if scarce(err) {
+		return false, err
+	}
 	if err != nil {
 		r.log.Error(err, "Cannot tell which process a container is", "container", c.record.ID)
 		started = startedRecord{}
 	}
 	c.started = started
-	if r.restoreExit(c) {
+	if exited, err := r.restoreExit(c); err != nil {
+		return false, err
+	} else if exited {
 		if child := childPID(started.Supervisor); child != 0 {
 			// It has nothing left to do: it is dead, or about to end.
 			r.spawn(func() { reap(child, 0) })
 		}
-		return false
+		return false, nil
 	}
 	if !known {
 		_, err := os.Stat(filepath.Join(c.dir, startingFile))
-		return err == nil
+		return err == nil, nil
 	}
 	c.state = runtimeapi.ContainerState_CONTAINER_RUNNING
 	if started.Supervisor.IsZero() {
-		r.restoreProcess(c, started)
-	} else {
-		r.restoreSupervisor(c, started)
+		return false, r.restoreProcess(c, started)
 	}
-	return false
+	return false, r.restoreSupervisor(c, started)
 }
 
 // restoreSupervisor restores a container that has, or had, a supervisor.
-func (r *Runtime) restoreSupervisor(c *container, started startedRecord) {
+func (r *Runtime) restoreSupervisor(c *container, started startedRecord) error {
 	child := childPID(started.Supervisor)
 	supervisor, err := osproc.Open(started.Supervisor)
 	if err == nil {
@@ -140,23 +153,31 @@ func (r *Runtime) restoreSupervisor(c *container, started startedRecord) {
 		}
 		c.run = &run{process: process, supervisor: supervisor, child: child}
 		r.watch(c, c.run)
-		return
+		return nil
+	}
+	if scarce(err) {
+		return err
 	}
 	if child != 0 {
 		reap(child, unix.WNOHANG)
 	}
 	// It may have ended properly since the first look.
-	if !r.restoreExit(c) {
-		r.restoreProcess(c, started)
+	if exited, err := r.restoreExit(c); exited || err != nil {
+		return err
 	}
+	return r.restoreProcess(c, started)
 }
 
 // restoreProcess restores a container without a supervisor.
-func (r *Runtime) restoreProcess(c *container, started startedRecord) {
+func (r *Runtime) restoreProcess(c *container, started startedRecord) error {
 	child := childPID(started.Process)
-	if process, err := osproc.Open(started.Process); err == nil {
+	process, err := osproc.Open(started.Process)
+	if err == nil {
 		r.adopt(c, &run{process: process, child: child})
-		return
+		return nil
+	}
+	if scarce(err) {
+		return err
 	}
 	if err := osproc.KillSession(started.Process); err != nil {
 		r.log.Error(err, "Cannot kill what a container left behind", "container", c.record.ID)
@@ -171,6 +192,7 @@ func (r *Runtime) restoreProcess(c *container, started startedRecord) {
 		}
 	}
 	r.ended(c, exit)
+	return nil
 }
 
 // childPID returns the pid of a process that is a child of this one, otherwise 0. It is
@@ -183,20 +205,23 @@ func childPID(id osproc.Identity) int {
 }
 
 // restoreExit reads how a container ended, if it has.
-func (r *Runtime) restoreExit(c *container) bool {
+func (r *Runtime) restoreExit(c *container) (exited bool, err error) {
 	var exit exitRecord
 	ok, err := readRecord(c.dir, exitFile, &exit)
+	if scarce(err) {
+		return false, err
+	}
 	if err != nil {
 		r.log.Error(err, "Cannot read how a container ended", "container", c.record.ID)
 		exit, ok = unknownExit("the record of its end cannot be read", r.clock.Now()), true
 	}
 	if !ok {
-		return false
+		return false, nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.markExited(c, exit)
-	return true
+	return true, nil
 }
 
 // findStarting finds out about containers whose start was under way when the agent was
@@ -206,7 +231,11 @@ func (r *Runtime) findStarting(starting map[string]*container) error {
 	r.awaitSupervisors(starting)
 	lost := map[string]bool{}
 	for id, c := range starting {
-		if r.restore(c) {
+		unknown, err := r.restore(c)
+		if err != nil {
+			return err
+		}
+		if unknown {
 			lost[id] = true
 		}
 	}
@@ -232,7 +261,9 @@ func (r *Runtime) findStarting(starting map[string]*container) error {
 			return err
 		}
 		c.state = runtimeapi.ContainerState_CONTAINER_RUNNING
-		r.restoreProcess(c, c.started)
+		if err := r.restoreProcess(c, c.started); err != nil {
+			return err
+		}
 	}
 	return nil
 }

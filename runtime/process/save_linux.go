@@ -1,6 +1,7 @@
 package process
 
 import (
+	"errors"
 	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -103,6 +104,19 @@ func (r *Runtime) saveSandbox(s *sandbox) error {
 	return nil
 }
 
+// onRecord returns how a container ended: if that is on record, its supervisor knew better. A record that cannot be
+// read now must not be overwritten: the error says so.
+func onRecord(dir string, exit exitRecord) (_ exitRecord, recorded bool, err error) {
+	var known exitRecord
+	switch ok, err := readRecord(dir, exitFile, &known); {
+	case ok:
+		return known, true, nil
+	case err != nil && !errors.Is(err, errDamaged):
+		return exit, false, err
+	}
+	return exit, false, nil
+}
+
 // saveContainer writes how a container ended if that is unsaved; the caller holds its slot.
 func (r *Runtime) saveContainer(c *container) error {
 	r.mu.Lock()
@@ -111,6 +125,13 @@ func (r *Runtime) saveContainer(c *container) error {
 	if !unsaved {
 		return nil
 	}
+	exit, _, err := onRecord(c.dir, exit)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	c.exit = exit
+	r.mu.Unlock()
 	if err := writeExit(c.dir, exit); err != nil {
 		return err
 	}

@@ -42,10 +42,14 @@ func (r *Runtime) beginStop(ctx context.Context, c *container, grace time.Durati
 		return err
 	}
 	defer c.op.release()
+	u, err := r.hold(c)
+	if err != nil {
+		return fmt.Errorf("stop container %s: %w", c.record.ID, err)
+	}
 	now := r.clock.Now()
 	killAt := now.Add(grace)
 	r.mu.Lock()
-	u, old := c.run, c.timer
+	old := c.timer
 	running := c.state == runtimeapi.ContainerState_CONTAINER_RUNNING
 	signal := running && !c.asked && grace > 0
 	sooner := c.timer == nil || killAt.Before(c.killAt)

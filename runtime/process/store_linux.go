@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -174,6 +175,14 @@ func useRoom(root *os.Root, data []byte) error {
 	return root.Rename(startingFile, exitFile)
 }
 
+// errDamaged: what a record holds is no record. It will not become readable.
+var errDamaged = errors.New("damaged")
+
+// scarce reports whether a look failed because open files or memory ran out, which says nothing of what was looked at.
+func scarce(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
+}
+
 // readRecord reads a record. ok is false if there is none.
 func readRecord(dir, name string, value any) (ok bool, err error) {
 	data, err := os.ReadFile(filepath.Join(dir, name))
@@ -181,12 +190,12 @@ func readRecord(dir, name string, value any) (ok bool, err error) {
 		return false, nil
 	}
 	if err == nil {
-		err = json.Unmarshal(data, value)
+		if err = json.Unmarshal(data, value); err == nil {
+			return true, nil
+		}
+		err = fmt.Errorf("%w: %w", errDamaged, err)
 	}
-	if err != nil {
-		return false, fmt.Errorf("record %s: %w", filepath.Join(dir, name), err)
-	}
-	return true, nil
+	return false, fmt.Errorf("record %s: %w", filepath.Join(dir, name), err)
 }
 
 // removeRecord removes a record.
