@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -200,16 +201,16 @@ func TestFailingSourceIsRunWhileTheRecordsAreNotLoaded(t *testing.T) {
 		disk.answers = make(chan struct{})
 		r := newRig(t, disk)
 		r.start(func(ctx context.Context) error { return r.Load(ctx) })
-		runs := 0
+		var runs atomic.Int64
 		s := r.journal.Remembering(runner(func(context.Context, func(context.Context, []*v1.Pod) error) error {
-			runs++
+			runs.Add(1)
 			return errors.New("connection refused")
 		}), true, true, func() bool { return false })
 		var d deliveries
 		r.again(s, d.into())
 		pass(time.Hour)
-		if runs < 100 {
-			t.Errorf("the source was run %d times", runs)
+		if n := runs.Load(); n < 100 {
+			t.Errorf("the source was run %d times", n)
 		}
 		close(disk.answers)
 		r.start(r.KeepRecords)
