@@ -23,7 +23,8 @@
 //
 // A private key and its certificate are in one file that only the user can read, and that is replaced as a whole.
 // NAME-current.pem is a link to the newest, as in a kubelet's folder. The pair before it is kept; NAME-pending.key
-// is the key of a request that has no answer yet, so that an agent that was killed finds its request again.
+// is the key of a request that has no answer yet, so that an agent that was killed finds its request again. The first
+// line of a pair is a comment that says what was requested, for the next agent.
 //
 // The package does not use the manager in client-go's util/certificate: that one is tied to the wall clock and
 // to process-wide loggers, replaces unanswered requests every 15 min, and does not wait for its goroutines.

@@ -85,6 +85,7 @@ func New(o Options) (*Keeper, error) {
 	k.key, k.keyContent = k.store.key()
 	if len(k.pairs) > 0 {
 		k.schedule(time.Time{})
+		k.answered = k.store.answers(k.pairs[0])
 		if k.key != nil && of(k.pairs[0], k.key) { // killed before the key was removed
 			k.forgetKey()
 		}
@@ -278,6 +279,7 @@ func (k *Keeper) take(pair *tls.Certificate, content []byte, want string, now ti
 	k.mu.Unlock()
 	k.schedule(now)
 	k.answered = want
+	content = label(content, want)
 	k.savePair = func() error { return k.store.save(pair, content, now) }
 	k.options.Logger.Info("There is a certificate", "signer", k.options.Signer, "notAfter", pair.Leaf.NotAfter, "replacedAt", k.due)
 	k.forgetKey()

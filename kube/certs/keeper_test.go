@@ -352,7 +352,8 @@ func TestServingFollowsAddresses(t *testing.T) {
 	})
 }
 
-// TestSignerLeavesAddressesOut (KC4): such a certificate is used, and not asked for again and again.
+// TestSignerLeavesAddressesOut (KC4): such a certificate is used, and not asked for again and again, nor by the next agent;
+// an address that is new, or another certificate that somebody puts there, is no answer.
 func TestSignerLeavesAddressesOut(t *testing.T) {
 	in(t, func(r *rig) {
 		r.want = ServingRequest("edge-1", []v1.NodeAddress{{Type: v1.NodeHostName, Address: "edge-1"}})
@@ -361,6 +362,32 @@ func TestSignerLeavesAddressesOut(t *testing.T) {
 		r.after(30 * time.Minute)
 		if requests, _ := r.count(); r.leaf() == nil || requests != 1 {
 			t.Errorf("%d requests, certificate %v", requests, r.leaf())
+		}
+		r.restart()
+		r.after(10 * time.Minute)
+		if requests, _ := r.count(); r.leaf() == nil || requests != 1 {
+			t.Errorf("%d requests by the next agent, certificate: %v", requests, r.leaf() != nil)
+		}
+		r.set(func() {
+			r.want = ServingRequest("edge-1", []v1.NodeAddress{{Type: v1.NodeHostName, Address: "edge-2\n-----BEGIN CERTIFICATE-----"}})
+		})
+		for range 2 {
+			r.restart()
+			r.after(time.Minute)
+			if requests, _ := r.count(); r.leaf() == nil || requests != 2 {
+				t.Errorf("%d requests with another address, certificate: %v", requests, r.leaf() != nil)
+			}
+		}
+		r.stop()
+		now := time.Now()
+		theirs := r.authority.pair(t, "edge-1", now, now.Add(time.Hour))
+		if err := os.WriteFile(filepath.Join(r.dir, "kubelet-client-theirs.pem"), theirs, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r.start()
+		r.after(time.Minute)
+		if requests, _ := r.count(); requests != 3 {
+			t.Errorf("%d requests beside a certificate of another's", requests)
 		}
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -65,6 +66,25 @@ func join(chain, key []byte, now time.Time) (*tls.Certificate, []byte, error) {
 			errRefused, stamp(pair.Leaf.NotAfter), stamp(now))
 	}
 	return pair, content, nil
+}
+
+// labelStart begins the first line of a stored pair, which readers of PEM skip: what it was requested for. A signer may
+// leave out some of that, so the certificate does not tell.
+const labelStart = "# requested for "
+
+// label adds that line. want is one line, whatever the names in it contain.
+func label(content []byte, want string) []byte {
+	return slices.Concat([]byte(labelStart+want+"\n"), content)
+}
+
+// labelOf returns what label added, empty if it did not.
+func labelOf(content []byte) string {
+	line, _, _ := bytes.Cut(content, []byte("\n"))
+	want, ours := bytes.CutPrefix(line, []byte(labelStart))
+	if !ours {
+		return ""
+	}
+	return string(want)
 }
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -1,6 +1,7 @@
 package certs
 
 import (
+	"cmp"
 	"crypto"
 	"crypto/sha256"
 	"crypto/tls"
@@ -107,6 +108,21 @@ func readPair(root *os.Root, name string) (*tls.Certificate, error) {
 		return nil, err
 	}
 	return parsePair(content)
+}
+
+// answers returns what a pair on disk was requested for, empty if that is not known.
+func (s store) answers(pair *tls.Certificate) (want string) {
+	_ = s.within(func(root *os.Root) error {
+		names, err := s.names(root)
+		for _, name := range names {
+			content, unread := root.ReadFile(name)
+			if p, wrong := parsePair(content); unread == nil && wrong == nil && same(p, pair) {
+				want = cmp.Or(want, labelOf(content))
+			}
+		}
+		return err
+	})
+	return want
 }
 
 // save stores a pair and points the link to it. It removes pairs older than the one before it.
