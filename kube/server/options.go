@@ -82,8 +82,10 @@ type Options struct {
 	// AllowTTL and DenyTTL are how long a decision holds. 0 means 5 min and 30 s.
 	AllowTTL, DenyTTL time.Duration
 
-	// IdleTimeout ends a stream that the server itself serves and that is idle, and any stream and
-	// followed log of which the client reads nothing for this long. 0 means 4 h.
+	// IdleTimeout ends any stream and followed log of which the client reads nothing for this long, and
+	// a stream that the server itself serves if nothing passes on its connection. A client that is there
+	// keeps an exec or attach open, however silent the command is: heartbeats pass over a WebSocket, and
+	// the client's pings over SPDY. 0 means 4 h.
 	IdleTimeout time.Duration
 	// Clock is the time of reviews, of certificates and of the deadlines of connections; a clock
 	// that is behind the machine's cuts off clients. Nil means the real clock.

@@ -355,6 +355,26 @@ func TestStreamsThatAreNotRead(t *testing.T) {
 	}
 }
 
+// KH9: a command that is silent for longer than any limit ends with its own end, if its client is there.
+func TestSilentCommandGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newPipeRig(t, &direct{exec: func(ctx context.Context, _ string, _ []string, _ cri.Streams) error {
+			select {
+			case <-time.After(24 * time.Hour):
+			case <-ctx.Done():
+				t.Error("the command was ended")
+			}
+			return nil
+		}})
+		c := r.call(t)
+		openWebSocket(t, r, c)
+		said, _ := io.ReadAll(c)
+		if !strings.Contains(string(said), `"status":"Success"`) {
+			t.Errorf("%d bytes, without the command's end", len(said))
+		}
+	})
+}
+
 // flood writes until it cannot.
 func flood(w io.Writer) error {
 	for {
