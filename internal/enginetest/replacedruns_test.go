@@ -294,3 +294,65 @@ func stoppedRunKilledAt(t *testing.T, at int) (points int) {
 	}
 	return points
 }
+
+// TestFailedPostStartOfJob: 15.1, 6.12: a job whose postStart hook fails is stopped and started again, although it ends with 0 when it is
+// stopped, also by the next agent. One that has ended by itself before its hook failed is done, and one of policy Never is not run twice.
+func TestFailedPostStartOfJob(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		policy v1.RestartPolicy
+		ends   time.Duration
+		want   string
+	}{
+		{"stopped", v1.RestartPolicyOnFailure, 10 * time.Minute, "main 2/1"},
+		{"killed agent", v1.RestartPolicyOnFailure, 10 * time.Minute, "main 2/1"},
+		{"ended", v1.RestartPolicyOnFailure, time.Second, "main 1/0"},
+		{"never", v1.RestartPolicyNever, 10 * time.Minute, "main 1/0"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rt := fake.New(fake.Options{Script: func(l fake.Launch) fake.Script {
+					return fake.Script{
+						OnTERM: fake.Exit{After: time.Second}, Exit: &fake.Exit{After: tc.ends},
+						Exec: func(fake.Exec) fake.ExecResult {
+							return fake.ExecResult{Took: 2 * time.Second, Code: 1 - int(min(l.Attempt, 1))}
+						},
+					}
+				}})
+				pod := withPolicy(newPod("job"), tc.policy)
+				pod.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PostStart: &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{"hook"}}}}
+				n := newHost(t, rt)
+				r := n.agent()
+				if tc.name == "killed agent" {
+					r = killedInPostStartStop(t, n, r, pod)
+				}
+				r.set(pod)
+				r.phase(pod.UID, v1.PodSucceeded, time.Hour)
+				<-time.After(time.Hour)
+				if got := r.restarts(pod.UID); got != tc.want {
+					t.Errorf("%s, want %s", got, tc.want)
+				}
+				if got := r.phasesOf(pod.UID); got != "[Running Succeeded]" {
+					t.Errorf("phases %s", got)
+				}
+			})
+		})
+	}
+}
+
+// killedInPostStartStop kills the agent when the stopped container has ended and the next one has not been created.
+func killedInPostStartStop(t *testing.T, n *host, r *rig, pod *v1.Pod) *rig {
+	t.Helper()
+	r.set(pod)
+	<-time.After(time.Second) // its hook runs
+	makes := n.rt.Inject(fake.Fault{Match: fake.Match{Method: fake.CreateContainer}, Effect: fake.Effect{Hang: true}})
+	r.within(time.Minute, "a stop", func() error {
+		if n.rt.Running(pod.UID, "main") > 0 || n.rt.CallCount(fake.CreateContainer) < 2 {
+			return errors.New(r.explain(pod.UID))
+		}
+		return nil
+	})
+	n.kill(r)
+	makes()
+	return n.agent()
+}

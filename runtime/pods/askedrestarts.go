@@ -7,9 +7,11 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/restartpolicy"
 	"github.com/podwright/podwright/internal/restarts"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/pods/internal/actions"
+	"github.com/podwright/podwright/runtime/pods/internal/meta"
 )
 
 // asked returns the restarts that were asked for in a pod.
@@ -22,6 +24,39 @@ func (m *Manager) rememberOwn(ctx context.Context, pod *v1.Pod, own []restarts.R
 	if next := asked.WithOwn(own); next != asked {
 		m.options.RecordRestarts(ctx, pod.UID, next)
 	}
+}
+
+// rememberStopped has the host remember the run of an app container that has just begun and is stopped, although its end can end the
+// container for good: it will be started again (spec/runtime.md 6.12, 15.1). One that has ended by itself is not remembered.
+func (st *starting) rememberStopped(ctx context.Context, id string) {
+	if st.kind != meta.App || restartpolicy.Effective(st.pod, st.spec) != v1.RestartPolicyOnFailure || ctx.Err() != nil {
+		return
+	}
+	view, err := st.m.read(ctx, st.pod.UID)
+	if err != nil {
+		st.m.options.Logger.Error(err, "A container is stopped in order to be started again, but its end counts, because the runtime did not show it",
+			"podUID", st.pod.UID, "container", st.spec.Name)
+		return
+	}
+	asked := st.m.asked(st.pod.UID)
+	for _, record := range view.Containers {
+		if record.ID.ID != id || record.State != runtime.Running || asked.Has(record.ID) {
+			continue
+		}
+		var own []restarts.Run
+		if asked != nil {
+			own = slices.Clone(asked.Own)
+		}
+		st.m.rememberOwn(ctx, st.pod, append(own, restarts.RunOf(record, view)))
+	}
+}
+
+// read reads a pod fresh from the runtime.
+func (m *Manager) read(ctx context.Context, uid types.UID) (*runtime.PodStatus, error) {
+	if m.options.Reader != nil {
+		return m.options.Reader.Read(ctx, uid)
+	}
+	return m.view.Read(ctx, uid)
 }
 
 // stopAsked stops the containers whose restart was asked for, concurrently but sidecars after the

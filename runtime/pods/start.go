@@ -290,6 +290,7 @@ func (st *starting) postStart(ctx context.Context, id string) *startFailure {
 		st.event(v1.EventTypeWarning, "FailedPostStartHook", "PostStartHook failed%s", refusal(err))
 		st.m.options.Logger.Info("PostStart hook failed", "podUID", st.pod.UID, "container", st.spec.Name, "error", err.Error())
 	}
+	st.rememberStopped(ctx, id)
 	t := newTarget(st.pod, st.member, id, runtime.Running)
 	t.grace = terminationGrace(graceSources{pod: st.pod})
 	t.message = "FailedPostStartHook"
