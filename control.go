@@ -161,8 +161,9 @@ var ErrKept = node.ErrKept
 // A pod's remains are kept if the host objects (Cleanup.Veto), or if a source that could not name all its pods, for
 // example because of an unreadable manifest, may want the pod: then the error is an [ErrKept] that names each pod and
 // why it was kept. If ctx or Run's context ends first, the remaining pods are left as they are, and the error names
-// them. Without a Run under way it returns [ErrNotRunning]. Pods stopped by a drain start again at the next start of
-// the engine.
+// them. Without a Run under way it returns [ErrNotRunning]. Static pods that a drain has stopped and removed start again at
+// the next start of the engine, as they were last desired if their source is silent then; those that it has only stopped
+// wait for their source. Pods of an API have ended.
 func (e *Engine) Drain(ctx context.Context) error {
 	if !e.hasStarted() {
 		return ErrNotRunning
@@ -192,8 +193,14 @@ func (p *parts) stopPods(ctx context.Context, d *drain) error {
 	defer cancel(nil)
 	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
 	return node.Drain{
-		Workers: p.workers, Runtime: p.shutdown.Runtime, Reader: p.pleg, Pods: p.pods, Start: p.recovery, Kill: p.recovery.KillOrphan, Forget: p.journal.Drained, Permit: p.housekeeper.Permit, Clock: p.config.Clock,
+		Workers: p.workers, Runtime: p.shutdown.Runtime, Reader: p.pleg, Pods: p.pods, Start: p.recovery, Kill: p.recovery.KillOrphan, Forget: p.drained, Permit: p.housekeeper.Permit, Clock: p.config.Clock,
 	}.Run(both)
+}
+
+// drained ends the memory of a pod's life that the drain has ended.
+func (p *parts) drained(uid types.UID) {
+	_, wanted := p.loop.Store().Get(uid)
+	p.journal.Drained(uid, wanted)
 }
 
 // flush gives the sinks a moment to take the last statuses.

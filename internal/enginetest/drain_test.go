@@ -200,3 +200,66 @@ func TestDrainTellsUnreadablePodsToStop(t *testing.T) {
 		})
 	}
 }
+
+// TestDrainedPodsRunFromMemory: SN5, RO3. A node is drained, and its source does not answer the next agents. The static pods that
+// the source wanted run, as they would after a power loss; those that it had dropped or that had ended do not.
+func TestDrainedPodsRunFromMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt, root := byContainer(map[string]fake.Script{"job": {Exit: &fake.Exit{After: time.Second}}, "slow": {OnTERM: fake.Exit{After: 5 * time.Second}}}), t.TempDir()
+		r := newRig(t, rt, root).start()
+		done, cut := withPolicy(newPod("done", "job"), v1.RestartPolicyNever), withPolicy(newPod("cut"), v1.RestartPolicyNever)
+		r.set(newPod("a"), done, cut, newPod("dropped", "slow"))
+		r.phase("uid-a", v1.PodRunning, time.Minute)
+		r.phase("uid-cut", v1.PodRunning, time.Minute)
+		r.phase("uid-dropped", v1.PodRunning, time.Minute)
+		r.phase("uid-done", v1.PodSucceeded, time.Minute)
+		r.set(newPod("a"), done, cut)
+		<-time.After(time.Second)
+		for life := 1; life <= 3; life++ {
+			switch life {
+			case 2: // the next agent is drained before the records stand in
+				drainNow(r)
+				r = newRig(t, rt, root).start()
+				<-time.After(time.Second)
+			case 3: // and so is one that finds the pods running
+				r.stop()
+				r = newRig(t, rt, root).start()
+				<-time.After(time.Second)
+			}
+			drainNow(r)
+			r = newRig(t, rt, root).start()
+			<-time.After(time.Minute)
+			r.phase("uid-a", v1.PodRunning, time.Second)
+			r.phase("uid-cut", v1.PodRunning, time.Second)
+			for uid, want := range map[types.UID]int{"uid-a": life + 1, "uid-cut": life + 1, "uid-done": 1, "uid-dropped": 1} {
+				if n := starts(rt, uid); n != want {
+					t.Errorf("life %d: %s was started %d times, want %d", life, uid, n, want)
+				}
+			}
+		}
+		r.set(newPod("b"))
+		r.phase("uid-b", v1.PodRunning, 10*time.Second)
+		r.within(time.Minute, "the others to go", func() error {
+			if all := r.engine.Pods(); len(all) != 1 {
+				return fmt.Errorf("%d pods", len(all))
+			}
+			return nil
+		})
+		r.stop()
+		r = newRig(t, rt, root).start()
+		<-time.After(time.Minute)
+		if n, b := starts(rt, "uid-a"), starts(rt, "uid-b"); n != 4 || b != 1 {
+			t.Errorf("a was started %d times, b %d times", n, b)
+		}
+	})
+}
+
+// drainNow drains an engine, and leaves nothing.
+func drainNow(r *rig) {
+	r.t.Helper()
+	if err := r.engine.Drain(r.t.Context()); err != nil {
+		r.t.Fatal(err)
+	}
+	<-r.ended
+	r.empty(0)
+}

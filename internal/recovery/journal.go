@@ -75,6 +75,8 @@ type Journal struct {
 	// waiting holds the pods whose worker could not continue because their record could not be
 	// written.
 	waiting map[types.UID]bool
+	// drained holds the pods whose life a drain has ended: their record, if they have one, is that of the next life.
+	drained map[types.UID]bool
 }
 
 var (
@@ -87,7 +89,7 @@ func NewJournal(options JournalOptions) *Journal {
 	j := &Journal{
 		options: options, bootID: options.BootID, clock: options.Clock, logger: options.Logger,
 		loaded: make(chan struct{}),
-		handed: map[types.UID]*v1.Pod{}, early: map[types.UID]bool{}, retired: map[types.UID]time.Time{}, waiting: map[types.UID]bool{}, asking: map[types.UID]map[string]int{},
+		handed: map[types.UID]*v1.Pod{}, early: map[types.UID]bool{}, retired: map[types.UID]time.Time{}, waiting: map[types.UID]bool{}, asking: map[types.UID]map[string]int{}, drained: map[types.UID]bool{},
 	}
 	o := options.Checkpoints
 	o.BootID, o.Clock, o.Logger = options.BootID, options.Clock, options.Logger
@@ -108,7 +110,7 @@ func (j *Journal) Dropped(uid types.UID) bool {
 }
 
 // hadToStop reports whether the life on record has to stop because its source does not want it any
-// more, or the node was drained; not because it ended on its own or was evicted.
+// more, or a drain did not get to its removal; not because it ended on its own or was evicted.
 func hadToStop(r *checkpoint.Record) bool {
 	return r.Termination != nil && !r.Terminal() && !r.Termination.Evicted
 }
@@ -240,6 +242,9 @@ func (j *Journal) Delivered(uid types.UID) bool {
 // Record makes the facts of a pod's life durable: CK5 before the first setup, CK6
 // before the first terminating call, CK4 after a phase has ended.
 func (j *Journal) Record(ctx context.Context, uid types.UID, f podworkers.Facts) error {
+	if j.isDrained(uid) { // nothing of that life is left to remember
+		return nil
+	}
 	j.mu.Lock()
 	pod := j.handed[uid]
 	j.mu.Unlock()

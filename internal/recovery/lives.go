@@ -183,10 +183,33 @@ func staysStopped(pod *v1.Pod) bool {
 	})
 }
 
-// Drained removes the record of a pod that was stopped by a drain, so that it starts again when the
-// node returns. The record of a pod that had ended on its own stays.
-func (j *Journal) Drained(uid types.UID) {
-	if r := j.keeper.Get(uid); r != nil && !r.Terminal() {
+// Drained ends the life of a pod that was stopped by a drain, so that it starts again when the node returns. A static pod stays
+// on record without that life, so that it does so although its source may be silent then (SN5), unless the source has dropped it: wanted
+// says that the source still names it. The record of a pod that had ended on its own stays.
+func (j *Journal) Drained(uid types.UID, wanted bool) {
+	r := j.keeper.Get(uid)
+	if r == nil || r.Terminal() {
+		return
+	}
+	j.mu.Lock()
+	j.drained[uid] = true
+	j.mu.Unlock()
+	if standsIn(r) && (wanted || r.Termination == nil) {
+		j.Renew(uid)
+	} else {
 		j.Delete(uid)
 	}
+}
+
+// standsIn reports whether the next life of a pod may begin from memory: its source did not drop it in its first answer, and it is
+// not being deleted.
+func standsIn(r *checkpoint.Record) bool {
+	return r.Pod != nil && podinfo.Static(r.Pod) && r.Pod.DeletionTimestamp == nil && !r.Unwanted && (r.Termination == nil || !r.Termination.Deleted)
+}
+
+// isDrained reports whether a drain has ended the pod's life: what is reported of it since belongs to that life.
+func (j *Journal) isDrained(uid types.UID) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.drained[uid]
 }

@@ -29,7 +29,7 @@ type Report struct {
 	Stopping []types.UID `json:"stopping,omitempty"`
 	// Lost pods had been started, and nothing of them is running.
 	Lost []types.UID `json:"lost,omitempty"`
-	// Waiting pods had been admitted but not started.
+	// Waiting pods had been admitted but not started, or wait for their next life, as after a drain.
 	Waiting []types.UID `json:"waiting,omitempty"`
 	// Unknown pods are in the runtime but have no record.
 	Unknown []types.UID `json:"unknown,omitempty"`

@@ -9,6 +9,9 @@ import (
 
 // Changed records a new status. A pod that has ended has to stop for that reason.
 func (j *Journal) Changed(pod *v1.Pod, s *v1.PodStatus, version uint64, finished bool) {
+	if j.isDrained(pod.UID) {
+		return
+	}
 	now := j.clock.Now()
 	j.keeper.Update(pod.UID, func(r *checkpoint.Record) checkpoint.Class {
 		class := r.Observe(s, version)
@@ -24,6 +27,9 @@ func (j *Journal) Changed(pod *v1.Pod, s *v1.PodStatus, version uint64, finished
 
 // Acknowledged records which version of a pod's status a sink has.
 func (j *Journal) Acknowledged(uid types.UID, sink string, target types.UID, version uint64) {
+	if j.isDrained(uid) {
+		return
+	}
 	j.keeper.Update(uid, func(r *checkpoint.Record) checkpoint.Class {
 		ack := checkpoint.Ack{Sink: sink, Target: target, Version: version}
 		if r.Acked(sink) == ack {
@@ -50,10 +56,10 @@ func acknowledgedBy(r *checkpoint.Record, sinks []string) bool {
 }
 
 // Durable reports whether the pod's terminal phase, or the fact that it is finished, is on the
-// disk. A pod without a record waits for nothing.
+// disk. A pod without a record waits for nothing, nor does one whose life a drain has ended.
 func (j *Journal) Durable(uid types.UID, finished bool) bool {
 	r := j.keeper.Get(uid)
-	if r == nil || j.keeper.ReadOnly(uid) {
+	if r == nil || j.keeper.ReadOnly(uid) || j.isDrained(uid) {
 		return true
 	}
 	disk := j.keeper.Stored(uid)
