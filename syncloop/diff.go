@@ -103,7 +103,7 @@ type report struct {
 	winner podName
 }
 
-// change is what one message means.
+// change is what one message means, or without a source, that all sources were judged again.
 type change struct {
 	source     *wanted
 	order      []*entry
@@ -162,9 +162,7 @@ func (d *desired) prepare(src *wanted, pods []*v1.Pod, now time.Time) *change {
 		}
 		d.compare(c, src)
 	}
-	slices.SortStableFunc(c.operations, func(a, b operation) int {
-		return cmp.Compare(slices.Index(outputOrder[:], a.op), slices.Index(outputOrder[:], b.op))
-	})
+	c.sort()
 	// A first set knows no pod that could be updated or deleted.
 	if !src.seen && !slices.ContainsFunc(c.operations, func(o operation) bool {
 		return o.source == src.name && o.op == opAdd
@@ -173,6 +171,13 @@ func (d *desired) prepare(src *wanted, pods []*v1.Pod, now time.Time) *change {
 	}
 	d.nameWinners(c)
 	return c
+}
+
+// sort brings the operations into their order.
+func (c *change) sort() {
+	slices.SortStableFunc(c.operations, func(a, b operation) int {
+		return cmp.Compare(slices.Index(outputOrder[:], a.op), slices.Index(outputOrder[:], b.op))
+	})
 }
 
 // contested reports whether another source wants a new pod's name or UID. A pod that
@@ -325,6 +330,34 @@ func (c *change) refuse(s *wanted, pod *v1.Pod, r refusal) {
 
 // commit applies a prepared change. No other change may have been prepared in between.
 func (d *desired) commit(c *change) {
+	if c.source != nil {
+		d.replace(c)
+	}
+	for _, x := range c.emits {
+		x.entry.emitted = x.pod
+	}
+	d.suppressed = 0
+	for _, s := range d.sources {
+		if c.rejudged {
+			s.suppressed = c.suppressed[s]
+		}
+		d.suppressed += s.suppressed
+		switch {
+		case s == c.source:
+			s.reported = c.refusals[s]
+		case c.rejudged:
+			// Refusals within its own last message still hold.
+			maps.DeleteFunc(s.reported, func(r refusal, _ struct{}) bool { return r.by != s.name })
+			if s.reported == nil {
+				s.reported = map[refusal]struct{}{}
+			}
+			maps.Copy(s.reported, c.refusals[s])
+		}
+	}
+}
+
+// replace makes the pods of a message those of its source.
+func (d *desired) replace(c *change) {
 	src := c.source
 	for _, e := range src.order {
 		if e.mark != d.generation {
@@ -341,28 +374,7 @@ func (d *desired) commit(c *change) {
 		src.entries[e.pod.UID] = e
 		src.claims[e.claim] = e.pod.UID
 	}
-	for _, x := range c.emits {
-		x.entry.emitted = x.pod
-	}
 	src.order, src.seen = c.order, true
-	d.suppressed = 0
-	for _, s := range d.sources {
-		if c.rejudged {
-			s.suppressed = c.suppressed[s]
-		}
-		d.suppressed += s.suppressed
-		switch {
-		case s == src:
-			s.reported = c.refusals[s]
-		case c.rejudged:
-			// Refusals within its own last message still hold.
-			maps.DeleteFunc(s.reported, func(r refusal, _ struct{}) bool { return r.by != s.name })
-			if s.reported == nil {
-				s.reported = map[refusal]struct{}{}
-			}
-			maps.Copy(s.reported, c.refusals[s])
-		}
-	}
 }
 
 // adopt returns a private copy of a new pod with the local annotations.

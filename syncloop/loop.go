@@ -57,8 +57,8 @@ type Options struct {
 	Review func(known, pod *v1.Pod) error
 	// Owner returns the pod with a UID that was delivered to an earlier process but not to this
 	// one, as it was last desired, and the name of its source; nil and "" if there is none. As
-	// long as there is one, no other source gets the UID (PS6). It must not block. Nil: there
-	// are none.
+	// long as there is one, no other source gets the UID (PS6); while a pod waits for one, the loop
+	// asks again after each pass of the Housekeeper. It must not block. Nil: there are none.
 	Owner func(uid types.UID) (pod *v1.Pod, source string)
 	// Lower returns a pod from before the start as it may be now, and why it differs from what its
 	// source says; the pod itself and "" if it does not. It must not block. Nil: pods never differ

@@ -19,7 +19,7 @@ const queueCapacity = 50
 type batch struct {
 	operations []operation
 	accepted   time.Time
-	source     string
+	source     string // "" if no message led to it
 	// number orders messages. decides: the source was undecided before this one,
 	// and no longer is.
 	number  uint64
@@ -209,8 +209,16 @@ func (x *mux) accept(ctx context.Context, src *wanted, pods []*v1.Pod, undecided
 			return nil, context.Cause(ctx)
 		}
 	}
-	x.desired.commit(c)
+	x.commit(c, now)
+	x.update(src.name, func(s *SourceStatus) {
+		s.Seen, s.Declared, s.LastDelivery, s.RunError = true, false, now, nil
+	})
+	return c.reports, nil
+}
 
+// commit applies a change whose operations are in the queue, and shows it.
+func (x *mux) commit(c *change, now time.Time) {
+	x.desired.commit(c)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, s := range x.desired.sources {
@@ -218,9 +226,32 @@ func (x *mux) accept(ctx context.Context, src *wanted, pods []*v1.Pod, undecided
 		x.statuses[s.name].Suppressed = s.suppressed
 	}
 	x.leftOut.follow(x.desired.sources, c.reports, now)
-	status := x.statuses[src.name]
-	status.Seen, status.Declared, status.LastDelivery, status.RunError = true, false, now, nil
-	return c.reports, nil
+}
+
+// again gives UIDs of which nothing is left to the pods that wait for them (PS6). It does not wait: while a message is
+// being accepted, or the queue is full, it leaves that to the next call.
+func (x *mux) again(ctx context.Context) {
+	for _, r := range x.againInTurn() {
+		x.report(ctx, r)
+	}
+}
+
+func (x *mux) againInTurn() []report {
+	select {
+	case x.turn <- struct{}{}:
+	default:
+		return nil
+	}
+	defer func() { <-x.turn }()
+	if !x.desired.awaitsUID() || len(x.queue) == cap(x.queue) {
+		return nil
+	}
+	now, c := x.clock.Now(), x.desired.prepareAgain()
+	if len(c.operations) > 0 {
+		x.queue <- batch{operations: c.operations, accepted: now} // only the holder of turn sends: there is room
+	}
+	x.commit(c, now)
+	return c.reports
 }
 
 // noteUndecided records what a source says about the message with this number. That it is

@@ -31,6 +31,28 @@ func (d *desired) ownerOf(c *change, uid types.UID) string {
 	return ""
 }
 
+// awaitsUID reports whether a pod waits for the UID of a pod of another source. No message says when nothing of that
+// pod is left.
+func (d *desired) awaitsUID() bool {
+	for _, s := range d.sources {
+		for r := range s.reported {
+			if r.winner == r.uid && r.by != s.name {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// prepareAgain judges what all sources want once more, without a message.
+func (d *desired) prepareAgain() *change {
+	c := &change{rejudged: true, suppressed: map[*wanted]int{}, refusals: map[*wanted]map[refusal]struct{}{}}
+	d.rejudge(c)
+	c.sort()
+	d.nameWinners(c)
+	return c
+}
+
 // firstOwners are the sources that contested UIDs belong to.
 type firstOwners map[types.UID]string
 

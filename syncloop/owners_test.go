@@ -1,13 +1,18 @@
 package syncloop
 
 import (
+	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/internal/podinfo"
 )
@@ -127,6 +132,88 @@ func TestUIDBelongsToItsFirstOwner(t *testing.T) {
 	}
 	if got := show(d.set("file")); !slices.Equal(got, []string{"chan ADD x", "file ADD"}) {
 		t.Errorf("a UID of a source that is gone, once all have spoken: %v", got)
+	}
+}
+
+// TestUIDBecomesFree (PS6): no message says that nothing is left of a pod. Its UID goes to the pod that waits for it
+// after the next housekeeping pass, whether that one was named before the end or came too early, also across a restart.
+func TestUIDBecomesFree(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var gone atomic.Bool
+		var passes atomic.Int64
+		a, b, l := newScripted("a"), newScripted("b"), &log{}
+		loop, stop := run(t, l, Options{
+			Sources: []Source{a, b}, Recorder: l,
+			Owner: func(uid types.UID) (*v1.Pod, string) {
+				if uid != "x" || gone.Load() {
+					return nil, ""
+				}
+				return newPod("x", "web"), "a"
+			},
+			Housekeeper: housekeeperFunc(func(context.Context, func(func())) error { passes.Add(1); return nil }),
+		})
+		defer stop()
+		named := newPod("n", "name")
+		a.set(newPod("x", "web"), named)
+		l.want(t, "its first source", "create n", "create x")
+		b.set()
+		a.set(named)
+		l.want(t, "dropped", "kill x")
+		b.set(newPod("x", "web"), newPod("m", "name"))
+		synctest.Wait()
+		l.take() // the events
+		pass(time.Minute)
+		l.want(t, "while something is left of it")
+		if s := loop.Sources(); s[1].Pods != 2 || s[1].Suppressed != 2 || len(loop.Problems()) != 2 {
+			t.Errorf("while it waits: %+v, problems %v", s[1], loop.Problems())
+		}
+		heard := loop.Sources()[1].LastDelivery
+		gone.Store(true)
+		pass(3 * time.Second)
+		l.want(t, "nothing is left of it", "create x")
+		if s := loop.Sources(); s[1].Suppressed != 1 || s[1].LastDelivery != heard || len(loop.Problems()) != 1 {
+			t.Errorf("at the end: %+v, problems %v", s[1], loop.Problems())
+		}
+		before := passes.Load()
+		pass(time.Minute)
+		if passes.Load() == before {
+			t.Error("no further pass")
+		}
+		b.set(newPod("x", "web", image("app:2")))
+		l.want(t, "its source goes on", "update x")
+	})
+}
+
+// TestUIDBecomesFreeInTurn (PS6, M2): a pass waits neither for a delivery under way nor for a full queue: the next pass
+// sees to it.
+func TestUIDBecomesFreeInTurn(t *testing.T) {
+	d := newDiffer(&wanted{name: "a"}, &wanted{name: "b"})
+	x := newMux(nil, clock.RealClock{}, nil, nil)
+	owner := "a"
+	x.desired = d.desired
+	x.desired.owner = func(types.UID) (*v1.Pod, string) { return newPod("x", "web"), owner }
+	for _, s := range d.desired.sources {
+		x.statuses[s.name] = &SourceStatus{}
+	}
+	d.set("a")
+	d.set("b", newPod("x", "web"))
+	owner = ""
+	x.turn <- struct{}{}
+	x.again(t.Context())
+	<-x.turn
+	for range queueCapacity {
+		x.queue <- batch{}
+	}
+	x.again(t.Context())
+	for range queueCapacity {
+		if b := <-x.queue; b.operations != nil {
+			t.Error("more than the queue takes")
+		}
+	}
+	x.again(t.Context())
+	x.again(t.Context())
+	if b := <-x.queue; !slices.Equal(show(b.operations), []string{"b ADD x"}) || len(x.queue) > 0 {
+		t.Errorf("operations %v and %d more batches", show(b.operations), len(x.queue))
 	}
 }
 

@@ -324,6 +324,7 @@ func (l *Loop) pass(ctx context.Context) (rest time.Duration) {
 	if took > slowPass {
 		l.options.Logger.Info("Housekeeping took long", "duration", took)
 	}
+	l.mux.again(ctx) // the pass may have removed the last that is left of a pod
 	return rest
 }
 

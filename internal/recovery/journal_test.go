@@ -390,27 +390,29 @@ func TestVerdictSurvivesTheAgent(t *testing.T) { // AD5
 	})
 }
 
-func TestVerdictOnAnEarlierLife(t *testing.T) { // AD5
+func TestVerdictOnAnEarlierLife(t *testing.T) { // AD5, IN10
 	synctest.Test(t, func(t *testing.T) {
-		d := newDisk(newRecord("done", finished), newRecord("runs"))
+		d := newDisk(newRecord("done", finished), newRecord("runs"), newRecord("retired", phase(v1.PodSucceeded), finished, retired))
 		for _, r := range d.records {
 			r.Admission = &checkpoint.Admission{}
 		}
 		r := newRig(t, d).keep()
 		memory := r.Verdicts(func() bool { return false })
-		for uid, known := range map[types.UID]bool{"done": false, "runs": true} {
+		for uid, known := range map[types.UID]bool{"done": false, "runs": true, "retired": false} {
 			if _, got, err := memory.Verdict(newPod(uid)); got != known || err != nil {
 				t.Errorf("%s: known %t, %v", uid, got, err)
 			}
 		}
-		if err := memory.Remember(newPod("done"), admission.Refuse("OutOfcpu", "full")); err != nil {
-			t.Fatal(err)
-		}
-		if now := r.journal.Get("done"); now.Lives != 1 || now.Finished || !now.Admission.Refused {
-			t.Errorf("the verdict has begun no life: %+v", now)
-		}
-		if v, known, err := memory.Verdict(newPod("done")); !known || v.Reason != "OutOfcpu" || err != nil {
-			t.Errorf("%t %+v %v", known, v, err)
+		for _, uid := range []types.UID{"done", "retired"} {
+			if err := memory.Remember(newPod(uid), admission.Refuse("OutOfcpu", "full")); err != nil {
+				t.Fatal(err)
+			}
+			if now := r.journal.Get(uid); now.Lives != 1 || now.Finished || now.Retired || !now.Admission.Refused {
+				t.Errorf("the verdict has begun no life: %+v", now)
+			}
+			if v, known, err := memory.Verdict(newPod(uid)); !known || v.Reason != "OutOfcpu" || err != nil {
+				t.Errorf("%s: %t %+v %v", uid, known, v, err)
+			}
 		}
 	})
 }

@@ -186,7 +186,9 @@ func fateOf(r *checkpoint.Record, s situation) fate {
 	case s.runs: // until it is stopped
 		return keep
 	case r.EarlierLife && r.Admission == nil: // the new life never began, and the end of the earlier one was sent
-		return fate{remove: true}
+		// Without the record, what is left of that one would be taken for the next pod's with this UID.
+		left := s.remains && !old
+		return fate{retire: left, known: left, remove: !left}
 	case !r.Finished && r.Pod != nil && (!s.handed || !r.StartedAt.IsZero()):
 		// It ended before a worker looked at it, if it ever had one; no worker will now.
 		return fate{tellEnd: true, known: true}

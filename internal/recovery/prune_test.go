@@ -14,6 +14,7 @@ import (
 
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/status/checkpoint"
 )
 
 // pods are those that sources want, workers those that have one: true if it has done its
@@ -100,6 +101,33 @@ func TestPassRenewsALifeOnce(t *testing.T) {
 		}).RemoveOrphanedStatuses(nil)
 		if record := r.journal.Get("a"); record.Lives != 1 || record.Admission == nil || !r.journal.Handed("a") {
 			t.Errorf("%d lives, admission %v, handed over %v", record.Lives, record.Admission, r.journal.Handed("a"))
+		}
+	})
+}
+
+// TestRecordStaysForWhatIsLeftOfAnEarlierLife: CK7, PS6. The next life of a UID never began: the record tells what the runtime
+// still has of the earlier one from the next pod's with this UID, for a day at most.
+func TestRecordStaysForWhatIsLeftOfAnEarlierLife(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lately := func(r *checkpoint.Record) { r.WrittenAt = time.Now() }
+		d := newDisk(newRecord("left", renewed, lately), newRecord("gone", renewed, lately), newRecord("old", renewed))
+		r := newRig(t, d).keep()
+		r.views["left"], r.views["old"] = view("left", runtime.Exited), view("old", runtime.Exited)
+		p := NewPruner(PrunerOptions{
+			Journal: r.journal, Desired: pods{}, Workers: workers{}, Undecided: func() error { return nil }, View: r.Get, Clock: clock.RealClock{},
+			Forget: func(map[types.UID]struct{}) {}, Untold: func(types.UID) bool { return false },
+		})
+		p.RemoveOrphanedStatuses(map[types.UID]struct{}{})
+		pass(time.Second)
+		if d.get("gone") != nil || d.get("old") != nil || d.get("left") == nil {
+			t.Errorf("records: %v", d.records)
+		}
+		if pod, source := r.journal.Owner("left"); pod != nil || source != "" {
+			t.Errorf("it belongs to %q", source)
+		}
+		r.Complete(podworkers.UpdateOptions{Type: podworkers.Create, Pod: newPod("left", func(p *v1.Pod) { p.Spec.RestartPolicy = v1.RestartPolicyNever })})
+		if !r.journal.EarlierLife("left") || r.journal.Get("left").Lives != 1 {
+			t.Errorf("what is left is taken for the next life's: %+v", r.journal.Get("left"))
 		}
 	})
 }

@@ -59,7 +59,7 @@ func (v verdicts) Remember(pod *v1.Pod, verdict admission.Verdict) error {
 // done nothing yet. The verdict on the earlier life says nothing about it: it may ask for more.
 func (j *Journal) beginsLife(pod *v1.Pod, r *checkpoint.Record) bool {
 	named := pod.Annotations[podinfo.AnnotationSource] != ""
-	return named && !j.Handed(pod.UID) && continuationOf(pod, r, j.clock.Now()).newLife
+	return named && !j.Handed(pod.UID) && (j.isRetired(r) || continuationOf(pod, r, j.clock.Now()).newLife)
 }
 
 // Continues reports whether a pod of a source was admitted and lives on, in this process or from
