@@ -14,6 +14,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/podinfo"
 )
 
 // Admission decides which pods may run (section 11).
@@ -265,13 +267,17 @@ func (l *Loop) enter(ctx context.Context, pod *v1.Pod) {
 
 // reenter judges a pod whose deletion its source takes back. A pod that arrived as deleted was
 // not judged, because there was nothing to run (PS9).
-func (l *Loop) reenter(ctx context.Context, pod *v1.Pod) {
+func (l *Loop) reenter(ctx context.Context, before, pod *v1.Pod) {
+	kind := WorkUpdate
+	if podinfo.Static(pod) && !podinfo.Terminal(before.Status.Phase) {
+		kind = WorkCreate // it has ended or will, and nothing but a Create asks for its next life (U5)
+	}
 	if l.options.Admission == nil {
-		l.change(ctx, WorkUpdate, pod, l.store.MirrorOf(pod))
+		l.change(ctx, kind, pod, l.store.MirrorOf(pod))
 		return
 	}
 	l.verdicts.forget(pod.UID)
-	l.verdicts.add(pod.UID, WorkUpdate, l.options.Clock.Now())
+	l.verdicts.add(pod.UID, kind, l.options.Clock.Now())
 	_ = l.judgePod(ctx, pod.UID)
 }
 

@@ -79,7 +79,7 @@ func (l *Loop) handlePod(ctx context.Context, o op, pod *v1.Pod) {
 		l.enter(ctx, pod)
 		return
 	case known && podinfo.ShowsEnd(before) && !podinfo.ShowsEnd(pod):
-		l.reenter(ctx, pod)
+		l.reenter(ctx, before, pod)
 		return
 	}
 	switch o {

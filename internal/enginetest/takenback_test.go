@@ -42,6 +42,9 @@ func TestPodWhoseEndIsTakenBackIsJudged(t *testing.T) {
 					r = then(r)
 					r.asks(privileged(newPod("bad")), newPod("good"))
 					<-time.After(5 * time.Minute)
+					if how == "deleted" {
+						r.phase("uid-good", v1.PodRunning, time.Minute)
+					}
 					r.stop()
 					r = newTenancy(t, rt, r.root)
 					r.set()

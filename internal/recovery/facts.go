@@ -32,6 +32,16 @@ func noteFacts(r *checkpoint.Record, pod *v1.Pod, f podworkers.Facts, now time.T
 	return class
 }
 
+// noteDeletion records that a pod that has to stop, or has ended, is deleted by its source. Its worker does not: it ignores what
+// comes after the end, and when the deletion is taken back, an agent that starts has to know that this life is over (PS9).
+func noteDeletion(r *checkpoint.Record, pod *v1.Pod) {
+	if pod.DeletionTimestamp != nil && r.Termination != nil && !r.Termination.Deleted {
+		t := *r.Termination
+		t.Deleted = true
+		r.Termination = &t
+	}
+}
+
 // noteTermination copies the cause and the grace of a termination into a record.
 func noteTermination(r *checkpoint.Record, f podworkers.Facts, now time.Time) checkpoint.Class {
 	before, decision := r.Termination, decisionOf(f.Amend)

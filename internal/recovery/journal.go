@@ -161,6 +161,7 @@ func (j *Journal) Desired(pod *v1.Pod) (first bool) {
 			class = checkpoint.Lazy
 		}
 		describe(r, pod)
+		noteDeletion(r, pod)
 		if r.Admission == nil && !podinfo.ShowsEnd(pod) { // otherwise it was not judged
 			r.Admission, class = &checkpoint.Admission{At: j.clock.Now()}, checkpoint.Durable
 		}

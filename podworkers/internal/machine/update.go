@@ -41,6 +41,8 @@ func (m *Machine) accept(uid types.UID, u *Update, runtimeOnly bool) Outcome {
 		if !runtimeOnly && podinfo.Terminal(u.Pod.Status.Phase) && u.ViewStopped { // U3
 			r.terminated, r.startedTerminating = true, true // U7 requests the termination
 		}
+	} else if deleting(u.Pod) {
+		r.restartRequested = false // U5: deleted again before its next life began
 	} else if r.terminating && u.Type == TypeCreate { // U5
 		if !r.restartRequested {
 			r.restartRequested, r.extra().wantedAt = true, m.now
@@ -166,8 +168,8 @@ func (m *Machine) runtimeKill(r *record, running *runtime.Pod) spec {
 // is new (U7).
 func (m *Machine) requestTermination(r *record, u *Update, pod *v1.Pod, runtimeOnly bool) bool {
 	evict := u.Kill != nil && u.Kill.Evict
-	deleting := pod != nil && pod.DeletionTimestamp != nil
-	began := !r.terminating && (runtimeOnly || deleting || pod != nil && podinfo.Terminal(pod.Status.Phase) || u.Type == TypeKill)
+	deleted := deleting(pod)
+	began := !r.terminating && (runtimeOnly || deleted || pod != nil && podinfo.Terminal(pod.Status.Phase) || u.Type == TypeKill)
 	if began {
 		r.terminating = true
 		r.attempts = 0
@@ -175,11 +177,13 @@ func (m *Machine) requestTermination(r *record, u *Update, pod *v1.Pod, runtimeO
 	if r.terminating {
 		// Unlike in the kubelet, later causes and several at once count too:
 		// the first cause must not hide the others.
-		r.deleted = r.deleted || deleting || runtimeOnly && !r.startedTerminating
+		r.deleted = r.deleted || deleted || runtimeOnly && !r.startedTerminating
 		r.evicted = r.evicted || evict
 	}
 	return began
 }
+
+func deleting(pod *v1.Pod) bool { return pod != nil && pod.DeletionTimestamp != nil }
 
 // addKill adopts the completion and the status function of a kill.
 func (m *Machine) addKill(r *record, k *Kill) {
