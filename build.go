@@ -283,7 +283,7 @@ func (p *parts) buildWorkers() error {
 		},
 	})
 	o := c.Workers
-	o.Views, o.SourcesReady, o.Journal = node.WorkerViews{Generator: p.pleg}, func() bool { return p.loop.Ready() }, p.journal
+	o.Views, o.SourcesReady, o.Journal = node.WorkerViews{Generator: p.pleg}, func() bool { return p.loop.ReadyExcept(syncloop.SourceAPI) }, p.journal
 	o.KillOrphan, o.Doing = p.recovery.KillOrphan, p.pods.Doing
 	o.Clock, o.Logger, o.Events, o.Meter = c.Clock, p.logger("workers"), c.Observe.Events, p.meter("podworkers")
 	p.workers = podworkers.New(p.traces.Syncer(p.syncer), o)

@@ -209,7 +209,11 @@ func (l *Loop) Store() *Store { return l.store }
 
 // Ready reports whether every source has delivered and the loop has consumed it (R1,
 // R2). When a source is added, it is false again until that source is ready (R4).
-func (l *Loop) Ready() bool { return l.mux.ready() }
+func (l *Loop) Ready() bool { return l.mux.ready("") }
+
+// ReadyExcept is Ready without the source of this name: what must not wait for an API server asks without
+// [SourceAPI] (spec/podworkers.md N6).
+func (l *Loop) ReadyExcept(source string) bool { return l.mux.ready(source) }
 
 // ReadyC is closed when the loop is first ready.
 func (l *Loop) ReadyC() <-chan struct{} { return l.readyC }

@@ -313,19 +313,19 @@ func (x *mux) consumed(sources []string) (nowReady bool) {
 			s.Ready, news = true, true
 		}
 	}
-	return news && x.readyLocked()
+	return news && x.readyLocked("")
 }
 
-// ready reports whether every source is (R1, R2).
-func (x *mux) ready() bool {
+// ready reports whether every source is, except one; "" excepts none (R1, R2).
+func (x *mux) ready(except string) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.readyLocked()
+	return x.readyLocked(except)
 }
 
-func (x *mux) readyLocked() bool {
-	for _, s := range x.statuses {
-		if !s.Ready {
+func (x *mux) readyLocked(except string) bool {
+	for name, s := range x.statuses {
+		if !s.Ready && (name != except || except == "") {
 			return false
 		}
 	}
