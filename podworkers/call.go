@@ -111,6 +111,7 @@ func (w *Workers) attempt(c *call) *call {
 func (w *Workers) view(ctx context.Context, c *call) (*runtime.PodStatus, *call) {
 	if !c.Viewed {
 		if view, ok := w.peek(c); ok {
+			w.unseen.end(c.UID)
 			return view, c
 		}
 		b := w.event(machine.EventStale)

@@ -90,3 +90,33 @@ func TestUnseenPodIsToldToStop(t *testing.T) {
 		})
 	}
 }
+
+// V8: what a life was told does not count for the UID's next life, even if the runtime described the pod again between two
+// attempts.
+func TestNextLifeIsToldToStopUnseen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l log
+		views := newFakeViews()
+		views.relist()
+		s := unseenSyncer{logging(&l), &l, func() error { return nil }}
+		w := podworkers.New(s, podworkers.Options{Views: peekViews{views}, Rand: func() float64 { return 0 }})
+		run(t, w)
+		pod := newPod("a")
+		w.UpdatePod(create(pod))
+		for range 2 {
+			synctest.Wait()
+			views.fail(errTest)
+			l.take()
+			w.UpdatePod(kill(pod, podworkers.KillOptions{}))
+			pass(20 * time.Second)
+			expect(t, &l, "unseen a 30")
+			views.fail(nil)
+			for range 3 {
+				views.relist()
+				pass(time.Minute)
+			}
+			expect(t, &l, "terminating a 30", "terminated a")
+			w.UpdatePod(podworkers.UpdateOptions{Type: podworkers.Restart, Pod: pod})
+		}
+	})
+}
