@@ -90,6 +90,7 @@ type job struct {
 	process *osproc.Process
 	pumps   []*pump
 	ended   chan struct{}
+	forget  func()          // ends the wait for the process
 	exited  <-chan struct{} // the container's end
 }
 
@@ -128,7 +129,7 @@ func (r *Runtime) startJob(c *container, u *run, cmd []string, files *jobFiles) 
 	for _, from := range files.output {
 		j.pumps = append(j.pumps, startPump(from.file, from.to))
 	}
-	if err := r.watcher.Watch(j.process, func() { close(j.ended) }); err != nil {
+	if j.forget, err = r.watcher.Watch(j.process, func() { close(j.ended) }); err != nil {
 		_ = j.process.KillTree()
 		reap(pid, 0)
 		j.release()
@@ -162,7 +163,10 @@ func (r *Runtime) abort(j *job) {
 	_ = j.process.KillTree()
 	// In an uninterruptible system call it may take long to end: the caller does not
 	// wait for it, Close does. Nor does it wait for a reader of its output, who may take nothing for hours.
-	r.work.Go(func() { reap(j.process.Identity().PID, 0) })
+	pid := j.process.Identity().PID
+	r.work.Go(func() { reap(pid, 0) })
+	// The wait refers to the command's output, and does not end by itself once the handle is closed.
+	j.forget()
 	j.release()
 }
 

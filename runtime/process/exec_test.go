@@ -65,6 +65,24 @@ func TestExecTimeout(t *testing.T) {
 	}
 }
 
+// A command that is still dying when its call returns is not waited for with its output in memory.
+func TestAbortedCommandIsForgotten(t *testing.T) {
+	r := newRuntime(t, Supervisor{})
+	id := runContainer(t, r, shell("sleep 1000"))
+	c := r.container(id)
+	var out, errOut capture
+	files, err := pipeFiles(&c.record, false, &out, &errOut)
+	must(t, err)
+	j, err := r.startJob(c, c.run, []string{"sleep", "1000"}, files)
+	must(t, err)
+	forget, forgotten := j.forget, false
+	j.forget = func() { forget(); forgotten = true }
+	r.abort(j)
+	if !forgotten {
+		t.Error("the watcher keeps the command and its output")
+	}
+}
+
 // A container's end ends the commands in it.
 func TestExecEndsWithContainer(t *testing.T) {
 	eachMode(t, func(t *testing.T, supervisor Supervisor) {

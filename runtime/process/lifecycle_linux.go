@@ -117,7 +117,8 @@ func (r *Runtime) watch(c *container, u *run) {
 	if process == nil {
 		process, then = u.process, r.processEnded
 	}
-	err := r.watcher.Watch(process, func() { r.spawn(func() { then(c, u) }) })
+	// Its handle is not closed before it has ended, except by Close.
+	_, err := r.watcher.Watch(process, func() { r.spawn(func() { then(c, u) }) })
 	if err != nil && !r.isClosed() {
 		r.log.Error(err, "Cannot watch a container: only the next agent will notice its end", "container", c.record.ID)
 	}

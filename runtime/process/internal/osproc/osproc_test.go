@@ -118,7 +118,7 @@ func watch(t *testing.T, p *Process) <-chan struct{} {
 	}
 	t.Cleanup(w.Close)
 	ended := make(chan struct{})
-	if err := w.Watch(p, func() { close(ended) }); err != nil {
+	if _, err := w.Watch(p, func() { close(ended) }); err != nil {
 		t.Fatal(err)
 	}
 	return ended
@@ -135,7 +135,7 @@ func TestWatcherReportsEachEndOnce(t *testing.T) {
 	for i := range 5 {
 		_, p := start(t, "sleep", "1000")
 		processes = append(processes, p)
-		if err := w.Watch(p, func() { ends <- i }); err != nil {
+		if _, err := w.Watch(p, func() { ends <- i }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -147,7 +147,7 @@ func TestWatcherReportsEachEndOnce(t *testing.T) {
 			t.Errorf("end of %d, want %d", got, i)
 		}
 	}
-	if err := w.Watch(processes[3], func() { ends <- 33 }); err == nil {
+	if _, err := w.Watch(processes[3], func() { ends <- 33 }); err == nil {
 		if got := <-ends; got != 33 {
 			t.Errorf("end of %d, want 33", got)
 		}
@@ -159,12 +159,39 @@ func TestWatcherReportsEachEndOnce(t *testing.T) {
 	if err := processes[1].Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Watch(processes[2], func() {}); err == nil {
+	if _, err := w.Watch(processes[2], func() {}); err == nil {
 		t.Error("a closed watcher watches")
 	}
 	if len(ends) != 0 {
 		t.Errorf("end of %d after Close", <-ends)
 	}
+}
+
+// A watcher keeps nothing of a process that it was told to forget, and that has not ended.
+func TestWatcherForgets(t *testing.T) {
+	w, err := NewWatcher()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	_, p := start(t, "sleep", "1000")
+	forget, err := w.Watch(p, func() { t.Error("a forgotten process is reported") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		forget()
+	}
+	w.mu.Lock()
+	if len(w.waits) != 0 {
+		t.Errorf("%d waits", len(w.waits))
+	}
+	w.mu.Unlock()
+	ended := watch(t, p)
+	if err := p.KillTree(); err != nil {
+		t.Error(err)
+	}
+	<-ended
 }
 
 // The group is reached after its leader's end, and the session beyond the group.

@@ -80,7 +80,7 @@ func (p *Process) WithFD(f func(fd int) error) error {
 	return f(p.fd)
 }
 
-// Close closes the pidfd. A [Watcher] forgets the process. Closing twice is allowed.
+// Close closes the pidfd. A [Watcher] does not report the process any more. Closing twice is allowed.
 func (p *Process) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

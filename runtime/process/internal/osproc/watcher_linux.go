@@ -43,25 +43,30 @@ func NewWatcher() (*Watcher, error) {
 
 // Watch calls ended once when the process has ended (at once if it has already),
 // from the watcher's goroutine: it must not block or call Close. A process is
-// watched by one call at a time, and no longer once its handle is closed.
-func (w *Watcher) Watch(p *Process, ended func()) error {
+// watched by one call at a time, and no longer once its handle is closed. If that may
+// be before its end, the caller must call forget, which frees what ended refers to.
+func (w *Watcher) Watch(p *Process, ended func()) (forget func(), err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
-		return errors.New("the watcher is closed")
+		return nil, errors.New("the watcher is closed")
 	}
 	w.next++
 	key := w.next // 0 is the wake-up; the kernel's data field is 32 bits here, ample
 	w.waits[key] = ended
-	err := p.WithFD(func(fd int) error {
+	err = p.WithFD(func(fd int) error {
 		event := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLONESHOT, Fd: key}
 		return unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, fd, &event)
 	})
 	if err != nil {
 		delete(w.waits, key)
-		return fmt.Errorf("watch process %d: %w", p.id.PID, err)
+		return nil, fmt.Errorf("watch process %d: %w", p.id.PID, err)
 	}
-	return nil
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.waits, key)
+	}, nil
 }
 
 func (w *Watcher) run() {
