@@ -39,7 +39,8 @@
 // A sandbox is a record and a log directory; it has no address of its own: probes and
 // hooks name 127.0.0.1 as their host, which podwright.Config.Outbound must allow. A
 // container is a session of processes: the command and everything it forks. The
-// command's exit ends the container, and what is left of its tree is killed.
+// command's exit ends the container, and what is left of its tree is killed. What does not
+// die of that, as it hangs in the kernel, does not keep the container from ending.
 // Each file is written to a temporary name, synced and renamed.
 //
 // # Full disk

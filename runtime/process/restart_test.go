@@ -381,3 +381,41 @@ func TestSupervisorAnswersAfterAcceptFailed(t *testing.T) {
 		<-ended
 	})
 }
+
+// A supervisor waits for the rest of a container's tree to die, and not without a limit for what hangs in the kernel.
+func TestSupervisorDoesNotWaitForWhatCannotDie(t *testing.T) {
+	const step = restWait - restPoll
+	for _, c := range []struct {
+		name       string
+		children   int // die one after the other, each after a step
+		hangs      bool
+		unkillable error
+		want       time.Duration
+	}{
+		{name: "none"},
+		{name: "slow", children: 3, want: 3 * step},
+		{name: "hangs", children: 1, hangs: true, want: step + restWait},
+		{name: "unkillable", children: 1, unkillable: unix.EPERM},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &shim{clock: clock.RealClock{}}
+				begin := time.Now()
+				last, left := begin, c.children
+				s.reapRest(func() error { return c.unkillable }, func() (int, error) {
+					switch {
+					case left > 0 && time.Since(last) >= step:
+						left, last = left-1, time.Now()
+						return 1, nil
+					case left == 0 && !c.hangs:
+						return -1, unix.ECHILD
+					}
+					return 0, nil
+				})
+				if took := time.Since(begin); took < c.want || took > c.want+4*restPoll {
+					t.Errorf("took %v, want %v", took, c.want)
+				}
+			})
+		})
+	}
+}

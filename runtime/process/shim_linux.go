@@ -130,15 +130,40 @@ func waitFor(pid int) unix.WaitStatus {
 // killRest kills what the container's process left behind and reaps it.
 func (s *shim) killRest(process *osproc.Process) {
 	_ = process.KillTree()
+	s.reapRest(func() error {
+		_, err := osproc.KillChildren(os.Getpid())
+		return err
+	}, func() (int, error) { return unix.Wait4(-1, nil, unix.WNOHANG, nil) })
+}
+
+// How long a supervisor waits for a killed child to die: one that hangs in the kernel may do so for days, and the
+// container has ended. The longest pause between two looks.
+const (
+	restWait = 5 * time.Second
+	restPoll = 100 * time.Millisecond
+)
+
+// reapRest kills and reaps children until there are none, one cannot be killed, or none has died for restWait.
+func (s *shim) reapRest(kill func() error, reap func() (pid int, err error)) {
+	give, pause := s.clock.Now().Add(restWait), time.Millisecond
 	for {
-		// When a child dies its children become children of this process: repeat
-		// until there are none. A child that cannot be killed is not waited for.
-		if _, err := osproc.KillChildren(os.Getpid()); err != nil {
+		// When a child dies its children become children of this process: they are killed too.
+		if err := kill(); err != nil {
 			return
 		}
-		if _, err := unix.Wait4(-1, nil, 0, nil); err != nil && !errors.Is(err, unix.EINTR) {
+		switch pid, err := reap(); {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil: // none is left
+			return
+		case pid > 0:
+			give, pause = s.clock.Now().Add(restWait), time.Millisecond
+			continue
+		case !s.clock.Now().Before(give): // its signal is pending
 			return
 		}
+		<-s.clock.After(pause)
+		pause = min(2*pause, restPoll)
 	}
 }
 
