@@ -10,11 +10,15 @@ import (
 )
 
 // The test binary is an embedding program: it is its own supervisor, and, as
-// told by the environment, the agent of a test that kills agents.
+// told by the environment, the agent of a test that kills agents, or a program without a
+// main thread.
 func TestMain(m *testing.M) {
 	supervisor, done := Shim()
 	if done {
 		return
+	}
+	if os.Getenv(leaderlessEnv) != "" {
+		runLeaderless()
 	}
 	if os.Getenv(agentEnv) != "" {
 		os.Exit(runAgent(supervisor))

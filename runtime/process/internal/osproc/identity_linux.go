@@ -62,13 +62,14 @@ func (i Identity) IsChild() bool {
 
 // stat is the part of /proc/<pid>/stat that matters here.
 type stat struct {
-	pid, parent, group, session int
-	state                       byte
-	startTime                   uint64
+	pid, parent, group, session, threads int
+	state                                byte
+	startTime                            uint64
 }
 
-// dead reports whether the process has ended and only waits to be reaped.
-func (s stat) dead() bool { return s.state == 'Z' || s.state == 'X' }
+// dead reports whether the process has ended and only waits to be reaped. The state is that of the main thread: a
+// program may end it and go on in others.
+func (s stat) dead() bool { return s.state == 'X' || s.state == 'Z' && s.threads <= 1 }
 
 // readStat reads the stat of a process; [os.ErrProcessDone] if there is none.
 func readStat(pid int) (stat, error) {
@@ -93,7 +94,7 @@ func parseStat(data []byte) (stat, error) {
 	if open < 0 || end < open {
 		return stat{}, fmt.Errorf("stat line %q has no command", data)
 	}
-	// After the command come state (field 3), ppid, pgrp, session, …, starttime (22).
+	// After the command come state (field 3), ppid, pgrp, session, …, num_threads (20), …, starttime (22).
 	fields := strings.Fields(string(data[end+1:]))
 	if len(fields) < 20 {
 		return stat{}, fmt.Errorf("stat line %q has %d fields after the command, want 20", data, len(fields))
@@ -106,7 +107,7 @@ func parseStat(data []byte) (stat, error) {
 		return n
 	}
 	s.pid = number(strings.TrimSpace(string(data[:open])))
-	s.parent, s.group, s.session = number(fields[1]), number(fields[2]), number(fields[3])
+	s.parent, s.group, s.session, s.threads = number(fields[1]), number(fields[2]), number(fields[3]), number(fields[17])
 	start, e := strconv.ParseUint(fields[19], 10, 64)
 	s.startTime = start
 	if err = errors.Join(err, e); err != nil {

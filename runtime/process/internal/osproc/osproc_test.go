@@ -48,7 +48,7 @@ func TestParseStat(t *testing.T) {
 	const rest = " S 10 11 12 0 -1 4194304 99 0 0 0 0 0 0 0 20 0 1 0 96463 3133440"
 	for name, command := range map[string]string{"plain": "(cat)", "spaces": "(a b)", "parentheses": "(x) R 1 (y))"} {
 		got, err := parseStat([]byte("7 " + command + rest))
-		want := stat{pid: 7, parent: 10, group: 11, session: 12, state: 'S', startTime: 96463}
+		want := stat{pid: 7, parent: 10, group: 11, session: 12, threads: 1, state: 'S', startTime: 96463}
 		if err != nil || got != want {
 			t.Errorf("%s: %+v, %v, want %+v", name, got, err, want)
 		}
@@ -56,6 +56,18 @@ func TestParseStat(t *testing.T) {
 	for _, bad := range []string{"", "7", "7 (cat", "7 (cat) S 1", "x (cat)" + rest, "7 (cat) S x 11 12 0 -1 0 9 0 0 0 0 0 0 0 20 0 1 0 9 3"} {
 		if got, err := parseStat([]byte(bad)); err == nil {
 			t.Errorf("%q: %+v", bad, got)
+		}
+	}
+}
+
+// A process is dead once its last thread has ended, not with its main thread.
+func TestDead(t *testing.T) {
+	for s, want := range map[stat]bool{
+		{state: 'S', threads: 1}: false, {state: 'S', threads: 2}: false, {state: 'Z', threads: 2}: false,
+		{state: 'Z', threads: 1}: true, {state: 'Z', threads: 0}: true, {state: 'X', threads: 0}: true,
+	} {
+		if s.dead() != want {
+			t.Errorf("%c with %d threads: dead %v", s.state, s.threads, s.dead())
 		}
 	}
 }
