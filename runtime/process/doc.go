@@ -101,7 +101,9 @@
 // New finds containers by pid, start time and boot ID, all recorded on disk, so
 // a reused pid is never mistaken for a container. After a reboot all sandboxes
 // are not ready and all containers that ran have ended with an unknown code. New fails if
-// it cannot look because open files or memory have run out.
+// it cannot look because open files or memory have run out. A supervisor that was starting
+// its container when the agent was killed, and is not done 10 s after the next agent's
+// start, is killed: it could start the container after its end was reported.
 // Close leaves everything running.
 //
 // # Images

@@ -13,6 +13,9 @@ import (
 // told by the environment, the agent of a test that kills agents, or a program without a
 // main thread.
 func TestMain(m *testing.M) {
+	if os.Getenv(gateEnv) != "" {
+		awaitGate()
+	}
 	supervisor, done := Shim()
 	if done {
 		return

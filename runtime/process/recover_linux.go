@@ -15,10 +15,11 @@ import (
 	"github.com/podwright/podwright/runtime/process/internal/osproc"
 )
 
-// How long New waits for a supervisor that is just starting its container, and
-// how often it looks.
+// How long New waits for a supervisor that is just starting its container, and for one that it has
+// killed, and how often it looks.
 const (
 	startingWait = 10 * time.Second
+	killedWait   = time.Second
 	startingPoll = 10 * time.Millisecond
 )
 
@@ -228,7 +229,9 @@ func (r *Runtime) restoreExit(c *container) (exited bool, err error) {
 // killed: their supervisor is about to record them, they run without a record, or they
 // do not run.
 func (r *Runtime) findStarting(starting map[string]*container) error {
-	r.awaitSupervisors(starting)
+	if err := r.awaitSupervisors(starting); err != nil {
+		return err
+	}
 	lost := map[string]bool{}
 	for id, c := range starting {
 		unknown, err := r.restore(c)
@@ -269,23 +272,55 @@ func (r *Runtime) findStarting(starting map[string]*container) error {
 }
 
 // awaitSupervisors waits until each supervisor of these containers has recorded
-// what it started, or has ended. If one does neither in time, the
-// process table shows what it started.
-func (r *Runtime) awaitSupervisors(starting map[string]*container) {
-	give := r.clock.Now().Add(startingWait)
-	for _, c := range starting {
-		for r.clock.Now().Before(give) {
-			if ok, _ := readRecord(c.dir, startedFile, &startedRecord{}); ok {
-				break
-			}
-			lock, err := lockFile(filepath.Join(c.dir, lockName))
-			if err == nil {
-				lock.Close()
-			}
-			if !errors.Is(err, unix.EWOULDBLOCK) {
+// what it started, or has ended. One that does neither in time is killed: it could start its
+// container once that was reported as ended, or copy its output along with the agent. After that
+// the process table shows what it started.
+func (r *Runtime) awaitSupervisors(starting map[string]*container) error {
+	slow := r.stillStarting(starting, startingWait)
+	if len(slow) == 0 {
+		return nil
+	}
+	for id := range slow {
+		r.log.Info("A supervisor has been starting its container for long, for an earlier agent; it is killed", "container", id)
+	}
+	err := osproc.KillByArgs(func(args []string) bool {
+		return len(args) == 2 && args[0] == shimName && slow[filepath.Base(args[1])] != nil
+	})
+	if err != nil {
+		return fmt.Errorf("kill supervisors that do not finish a start: %w", err)
+	}
+	// One that hangs in the kernel does nothing more once it is killed.
+	for id := range r.stillStarting(slow, killedWait) {
+		r.log.Info("The killed supervisor of a container has not ended, or something else holds its lock", "container", id)
+	}
+	return nil
+}
+
+// stillStarting waits until no supervisor is starting any of these containers, and returns those that still have one
+// when the time is over.
+func (r *Runtime) stillStarting(starting map[string]*container, wait time.Duration) map[string]*container {
+	give := r.clock.Now().Add(wait)
+	left := map[string]*container{}
+	for id, c := range starting {
+		for c.beingStarted() {
+			if !r.clock.Now().Before(give) {
+				left[id] = c
 				break
 			}
 			<-r.clock.After(startingPoll)
 		}
 	}
+	return left
+}
+
+// beingStarted reports whether a supervisor lives that has not recorded what it started.
+func (c *container) beingStarted() bool {
+	if ok, _ := readRecord(c.dir, startedFile, &startedRecord{}); ok {
+		return false
+	}
+	lock, err := lockFile(filepath.Join(c.dir, lockName))
+	if err == nil {
+		lock.Close()
+	}
+	return errors.Is(err, unix.EWOULDBLOCK)
 }

@@ -180,14 +180,29 @@ func FindByEnv(variable, without string, values map[string]bool) (map[string]Ide
 // readEnv returns the environment that a process began with. It is empty if the process has
 // ended, is just starting another program, or may not be looked at.
 func readEnv(pid int) ([]byte, error) {
-	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
-	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ESRCH), errors.Is(err, fs.ErrPermission):
-		return nil, nil
-	case err != nil:
+	env, err := readProc(pid, "environ")
+	if err != nil {
 		return nil, fmt.Errorf("environment of process %d: %w", pid, err)
 	}
 	return env, nil
+}
+
+// readArgs returns the arguments of a process. There are none if it has ended or may not be looked at.
+func readArgs(pid int) ([]string, error) {
+	args, err := readProc(pid, "cmdline")
+	if err != nil {
+		return nil, fmt.Errorf("arguments of process %d: %w", pid, err)
+	}
+	return strings.Split(strings.TrimSuffix(string(args), "\x00"), "\x00"), nil
+}
+
+// readProc reads a file of a process. It is empty if the process has ended, or may not be looked at.
+func readProc(pid int, name string) ([]byte, error) {
+	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/" + name)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) || errors.Is(err, fs.ErrPermission) {
+		return nil, nil
+	}
+	return data, err
 }
 
 // lookup returns the last value of the variable in an environment.

@@ -356,6 +356,55 @@ func TestKillByEnv(t *testing.T) {
 	}
 }
 
+// KillByArgs reaches the session of a leader with the arguments, and no other.
+func TestKillByArgs(t *testing.T) {
+	script := func(value string) []string { return []string{"-c", "sleep 1000 & echo $!; read end", value} }
+	session := func(value string) (p *Process, child Identity) {
+		cmd := exec.Command("sh", script(value)...)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		in, out := startPiped(t, cmd)
+		id, err := Identify(cmd.Process.Pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			in.Close()
+			if err := KillSession(id); err != nil {
+				t.Error(err)
+			}
+			_ = cmd.Wait()
+			p.Close()
+		})
+		var pid int
+		if _, err := fmt.Fscan(out, &pid); err != nil {
+			t.Fatal(err)
+		}
+		if child, err = Identify(pid); err != nil {
+			t.Fatal(err)
+		}
+		if p, err = Open(id); err != nil {
+			t.Fatal(err)
+		}
+		return p, child
+	}
+	killed, child := session("killed")
+	spared, _ := session("spared")
+	if err := KillByArgs(func(args []string) bool { return slices.Equal(args, append([]string{"sh"}, script("killed")...)) }); err != nil {
+		t.Error(err)
+	}
+	<-watch(t, killed)
+	patience.Until(t, "the child ends", func() bool {
+		p, err := Open(child)
+		if err == nil {
+			p.Close()
+		}
+		return errors.Is(err, os.ErrProcessDone)
+	})
+	if !spared.Alive() {
+		t.Error("a session with other arguments was killed")
+	}
+}
+
 // Processes that started earlier are not looked at; those of the same tick are.
 func TestKillByEnvSince(t *testing.T) {
 	marked(t, "since")

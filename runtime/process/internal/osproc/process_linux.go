@@ -170,7 +170,7 @@ func KillChildren(pid int) (killed bool, err error) {
 	return killed, err
 }
 
-// killPasses is how often [KillByEnv] looks for processes that were forked during the last look.
+// killPasses is how often [KillByEnv] and [KillByArgs] look for processes that were forked during the last look.
 // It gives up then: processes that fork faster than they are found outlive the call.
 const killPasses = 10
 
@@ -187,6 +187,36 @@ func KillByEnv(variable string, since map[string]uint64) error {
 		return nil
 	}
 	oldest := slices.Min(slices.Collect(maps.Values(since)))
+	return killEach(func(s stat) (bool, error) {
+		if s.startTime < oldest {
+			return false, nil
+		}
+		env, err := readEnv(s.pid)
+		value, _ := lookup(env, variable)
+		_, ok := since[value]
+		return ok, err
+	})
+}
+
+// KillByArgs kills the session leaders whose arguments match, and what is in their sessions. It misses those whose
+// arguments may not be read. What was killed is not waited for.
+func KillByArgs(match func(args []string) bool) error {
+	leads := map[int]bool{} // by session, as its leader may die first
+	return killEach(func(s stat) (bool, error) {
+		if matches, known := leads[s.session]; known {
+			return matches, nil
+		}
+		args, err := readArgs(s.session)
+		if err != nil {
+			return false, err
+		}
+		leads[s.session] = match(args)
+		return leads[s.session], nil
+	})
+}
+
+// killEach kills the processes that match, and looks again until it finds no more.
+func killEach(match func(stat) (bool, error)) error {
 	type key struct {
 		pid       int
 		startTime uint64
@@ -197,20 +227,17 @@ func KillByEnv(variable string, since map[string]uint64) error {
 		errs := []error{err}
 		for _, s := range processes {
 			id := key{s.pid, s.startTime}
-			if s.dead() || s.startTime < oldest || killed[id] {
+			if s.dead() || killed[id] {
 				continue
 			}
-			env, err := readEnv(s.pid)
+			ok, err := match(s)
+			if ok {
+				err = s.kill()
+				if err == nil {
+					killed[id], more = true, true
+				}
+			}
 			errs = append(errs, err)
-			value, _ := lookup(env, variable)
-			if _, ok := since[value]; !ok {
-				continue
-			}
-			if err := s.kill(); err != nil {
-				errs = append(errs, err)
-				continue
-			}
-			killed[id], more = true, true
 		}
 		return more, errors.Join(errs...)
 	})
