@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 
 	"github.com/podwright/podwright/internal/patience"
 	"github.com/podwright/podwright/runtime/process/internal/crilog"
+	"github.com/podwright/podwright/runtime/process/internal/osproc"
 )
 
 // smallDisk returns the folder of a runtime on a file system of 1 MiB.
@@ -246,5 +248,55 @@ func TestFullDiskLosesNoLaterLine(t *testing.T) {
 	must(t, err)
 	if lines := strings.Split(written(), "\n"); len(lines) != 4 || !strings.HasSuffix(lines[2], " stdout F next") || len(lines[2]) > 100 {
 		t.Errorf("%d lines; the last is %.200q", len(lines)-1, lines[len(lines)-2])
+	}
+}
+
+// An agent starts on a full disk, and ends that its predecessor did not see wait for room while it still reads the others.
+func TestFullDiskAtStartWithManyEnds(t *testing.T) {
+	root := smallDisk(t)
+	r := openRuntime(t, root, Supervisor{})
+	sandbox := runSandbox(t, r)
+	const n = 60
+	for i := range n {
+		id, err := r.CreateContainer(t.Context(), sandbox, shell("true", func(c *runtimeapi.ContainerConfig) { c.Metadata.Name = fmt.Sprint(i) }), nil)
+		must(t, err)
+		must(t, writeRecord(r.path(containersDir, id), startedFile, startedRecord{Process: osproc.Identity{PID: 1, BootID: "other"}}))
+	}
+	must(t, r.Close(t.Context()))
+	free := fill(t, root)
+	clock := clocktesting.NewFakeClock(time.Unix(1e9, 0))
+	var stepping sync.WaitGroup
+	opened := make(chan struct{})
+	stepping.Go(func() {
+		for {
+			select {
+			case <-opened:
+				return
+			default:
+				clock.Step(saveAgain)
+			}
+		}
+	})
+	r, err := New(Options{Root: root, Clock: clock})
+	close(opened)
+	stepping.Wait()
+	must(t, err)
+	r.mu.Lock()
+	unsaved := 0
+	for _, c := range r.containers {
+		if c.unsaved {
+			unsaved++
+		}
+	}
+	r.mu.Unlock()
+	if unsaved != n {
+		t.Errorf("%d ends are unsaved, want %d", unsaved, n)
+	}
+	free()
+	must(t, r.Close(t.Context()))
+	for id := range r.containers {
+		if ok, err := readRecord(r.path(containersDir, id), exitFile, &exitRecord{}); !ok || err != nil {
+			t.Errorf("an end is not recorded: %v", err)
+		}
 	}
 }

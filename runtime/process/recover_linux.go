@@ -97,7 +97,9 @@ func (r *Runtime) readContainers() (starting map[string]*container, err error) {
 		}
 		c := newContainer(record, dir)
 		c.visible = true
+		r.mu.Lock() // the ends of the ones before may be waiting for room on the disk
 		r.containers[record.ID], r.names[c.key()] = c, record.ID
+		r.mu.Unlock()
 		unknown, err := r.restore(c)
 		if err != nil {
 			return nil, err
