@@ -67,6 +67,9 @@
 // removal, until its context ends. Processes older than the containers are not looked at,
 // if the records tell when these started.
 //
+// Of a container whose process ended unseen, the next start also kills the session, if one of
+// its processes still has the container's output: it may belong to another program by now.
+//
 // # Supervisor
 //
 // A program that calls [Shim] first thing in main and passes the result to New

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -64,6 +65,21 @@ func startContainer(dir string, record *containerRecord, supervisor osproc.Ident
 	}
 	output.close(true)
 	return nil, nil, err
+}
+
+// outputOf returns a function that reports whether the output of a process is this container's. Unlike a look at its
+// environment, that cannot hang.
+func (c *container) outputOf() func(pid int) bool {
+	dir, err := filepath.EvalSymlinks(c.dir) // as the kernel names the files
+	fifos := []string{filepath.Join(dir, stdoutFile), filepath.Join(dir, stderrFile)}
+	return func(pid int) bool {
+		for fd := 1; fd <= 2 && err == nil; fd++ {
+			if to, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", pid, fd)); err == nil && slices.Contains(fifos, to) {
+				return true
+			}
+		}
+		return false
+	}
 }
 
 // adoptChild makes a handle from a child just forked, which leads a session, and its pidfd.

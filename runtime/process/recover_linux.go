@@ -182,7 +182,7 @@ func (r *Runtime) restoreProcess(c *container, started startedRecord) error {
 	if scarce(err) {
 		return err
 	}
-	if err := osproc.KillSession(started.Process); err != nil {
+	if err := osproc.KillSessionOf(started.Process, c.outputOf()); err != nil {
 		r.log.Error(err, "Cannot kill what a container left behind", "container", c.record.ID)
 	}
 	exit := unknownExit("it ended while no process that could learn its exit code ran", r.clock.Now())

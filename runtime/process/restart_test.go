@@ -4,6 +4,7 @@ package process
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -204,6 +205,62 @@ func TestReusedPid(t *testing.T) {
 			must(t, r.RemoveContainer(t.Context(), container))
 			if gone(id) {
 				t.Fatal("a stranger was killed")
+			}
+		})
+	}
+}
+
+// The number of a container's session may be that of another one by now, whose leader has ended too. Only one that has
+// a process with the container's output is killed, then all of it.
+func TestReusedSession(t *testing.T) {
+	for name, ours := range map[string]bool{"stranger's": false, "container's": true} {
+		t.Run(name, func(t *testing.T) {
+			r := newRuntime(t, Supervisor{})
+			container, err := r.CreateContainer(t.Context(), runSandbox(t, r), shell("true"), nil)
+			must(t, err)
+			must(t, r.Close(t.Context()))
+			input, in, err := os.Pipe()
+			must(t, err)
+			defer in.Close()
+			out, output, err := os.Pipe()
+			must(t, err)
+			defer out.Close()
+			leader := exec.Command("sh", "-c", "exec 3<&0; env -i cat <&3 & echo $!; cat <&3 & echo $!")
+			leader.Stdin, leader.Stdout, leader.SysProcAttr = input, output, &unix.SysProcAttr{Setsid: true}
+			if ours {
+				path := r.path(containersDir, container, stderrFile)
+				must(t, unix.Mkfifo(path, 0o600))
+				fifo, err := os.OpenFile(path, os.O_RDWR, 0)
+				must(t, err)
+				defer fifo.Close()
+				leader.Stderr = fifo
+			}
+			must(t, leader.Start())
+			input.Close()
+			output.Close()
+			forged, err := osproc.Identify(leader.Process.Pid)
+			must(t, err)
+			if !ours {
+				forged.StartTime--
+			}
+			for range 2 {
+				var pid int
+				_, err := fmt.Fscanln(out, &pid)
+				must(t, err)
+				defer func() { _ = unix.Kill(pid, unix.SIGKILL) }()
+				patience.Until(t, "it runs", func() bool { return readFile(t, fmt.Sprintf("/proc/%d/comm", pid)) == "cat\n" })
+			}
+			must(t, leader.Wait())
+			must(t, writeRecord(r.path(containersDir, container), startedFile, startedRecord{Process: forged}))
+
+			r = openRuntime(t, r.root, Supervisor{})
+			must(t, r.RemoveContainer(t.Context(), container))
+			// A process with a pending kill does nothing more.
+			_, _ = io.WriteString(in, "alive\n")
+			in.Close()
+			answer, err := io.ReadAll(out)
+			if alive := string(answer) == "alive\n"; alive == ours {
+				t.Errorf("answer %q, %v", answer, err)
 			}
 		})
 	}

@@ -157,6 +157,22 @@ func KillSession(id Identity) error {
 	return killAll(func(s stat) bool { return s.session == id.PID })
 }
 
+// KillSessionOf kills every process of the session that the process named by id led, if one of them is ours. It is for
+// a process that may have ended long ago: the number may be that of another session by now, whose leader has ended too.
+func KillSessionOf(id Identity, ours func(pid int) bool) error {
+	boot, err := BootID()
+	if err != nil || id.BootID != boot || id.PID <= 1 {
+		return err
+	}
+	processes, err := all()
+	for _, s := range processes {
+		if s.session == id.PID && !s.dead() && ours(s.pid) {
+			return errors.Join(err, killAll(func(s stat) bool { return s.session == id.PID }))
+		}
+	}
+	return err
+}
+
 // KillChildren kills every child of the process with this pid and reports
 // whether there was a living one.
 func KillChildren(pid int) (killed bool, err error) {
