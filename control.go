@@ -42,9 +42,13 @@ func (e *Engine) AddSource(ctx context.Context, s syncloop.Source, policy ...adm
 			return fmt.Errorf("podwright: %w", err)
 		}
 	}
-	added, err := e.remembering(s, false)
+	added, err := e.remembering(s, func() bool { return false })
+	e.added.Add(1) // first: from now on no source is alone
 	if err == nil {
 		err = e.loop.AddSource(ctx, added)
+	}
+	if err != nil {
+		e.added.Add(-1)
 	}
 	if err != nil && !known {
 		_ = e.policies.Set(s.Name(), nil) // no policy is nothing that could be wrong

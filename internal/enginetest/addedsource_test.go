@@ -12,6 +12,8 @@ import (
 
 	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/runtime/fake"
+	"github.com/podwright/podwright/status/checkpoint"
+	"github.com/podwright/podwright/status/checkpoint/checkpointtest"
 	"github.com/podwright/podwright/syncloop/admission"
 	"github.com/podwright/podwright/syncloop/source"
 )
@@ -107,5 +109,45 @@ func TestSourceThatIsBeingAddedHoldsNoOtherUp(t *testing.T) {
 			t.Errorf("after its answer: %v", err)
 		}
 		r.stop()
+	})
+}
+
+// TestUIDIsNotStolenWhileTheRecordsAreRead: PS6. One source is configured and another added, and the records are read slowly: the
+// first does not get the UIDs of the other's pods.
+func TestUIDIsNotStolenWhileTheRecordsAreRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt, root, disk := fake.New(fake.Options{}), t.TempDir(), &checkpointtest.Disk{}
+		agent := func(answers <-chan struct{}) (*rig, *source.Channel) {
+			r := newRig(t, rt, root, func(c *podwright.Config) { c.Checkpoints.Store = slowRecords{checkpoint.NewFiles(disk), answers} })
+			trusted := source.NewChannel(source.ChannelOptions{Name: "trusted", NodeName: "n1"})
+			if err := r.engine.AddSource(t.Context(), trusted); err != nil {
+				t.Fatal(err)
+			}
+			return r.start(), trusted
+		}
+		own, thief := newPod("own"), newPod("thief")
+		thief.UID = own.UID
+		answers := make(chan struct{})
+		close(answers)
+		r, trusted := agent(answers)
+		r.set()
+		if err := trusted.Set(t.Context(), []*v1.Pod{own}); err != nil {
+			t.Fatal(err)
+		}
+		r.phase(own.UID, v1.PodRunning, time.Minute)
+		<-time.After(10 * time.Second)
+		r.stop()
+
+		slow := make(chan struct{})
+		r, trusted = agent(slow)
+		go func() { _ = r.source.Set(t.Context(), []*v1.Pod{thief}) }()
+		<-time.After(time.Second)
+		go func() { _ = trusted.Set(t.Context(), []*v1.Pod{own}) }()
+		<-time.After(15 * time.Second)
+		close(slow)
+		<-time.After(15 * time.Second)
+		if p := r.pod(own.UID); p == nil || p.Name != "own" || starts(rt, own.UID) != 1 {
+			t.Errorf("the UID has %v", p)
+		}
 	})
 }

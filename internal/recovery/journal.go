@@ -14,6 +14,7 @@ import (
 	"github.com/podwright/podwright/internal/durable"
 	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/internal/problem"
+	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/status"
@@ -60,7 +61,7 @@ type Journal struct {
 	clock   clock.WithTickerAndDelayedExecution
 	logger  logr.Logger
 
-	// loaded is closed once the records are known.
+	// loaded is closed once the records are known, and what sources said before that is noted in them.
 	loaded chan struct{}
 
 	mu sync.Mutex
@@ -77,6 +78,8 @@ type Journal struct {
 	waiting map[types.UID]bool
 	// drained holds the pods whose life a drain has ended: their record, if they have one, is that of the next life.
 	drained map[types.UID]bool
+	// said notes, by source, what that said last; it is for the time when the records are known.
+	said map[string]func()
 }
 
 var (
@@ -89,13 +92,43 @@ func NewJournal(options JournalOptions) *Journal {
 	j := &Journal{
 		options: options, bootID: options.BootID, clock: options.Clock, logger: options.Logger,
 		loaded: make(chan struct{}),
-		handed: map[types.UID]*v1.Pod{}, early: map[types.UID]bool{}, retired: map[types.UID]time.Time{}, waiting: map[types.UID]bool{}, asking: map[types.UID]map[string]int{}, drained: map[types.UID]bool{},
+		handed: map[types.UID]*v1.Pod{}, early: map[types.UID]bool{}, retired: map[types.UID]time.Time{}, waiting: map[types.UID]bool{}, asking: map[types.UID]map[string]int{}, drained: map[types.UID]bool{}, said: map[string]func(){},
 	}
 	o := options.Checkpoints
 	o.BootID, o.Clock, o.Logger = options.BootID, options.Clock, options.Logger
 	o.Written = func(uid types.UID) { options.Written(uid, j.resume(uid)) }
 	j.keeper = checkpoint.NewKeeper(o)
 	return j
+}
+
+// beforeLoaded keeps, until the records are known, how to note in them what a source has said, in place of what it said before. It
+// returns false if they are known.
+func (j *Journal) beforeLoaded(source string, note func()) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if timing.Ended(j.loaded) {
+		return false
+	}
+	j.said[source] = note
+	return true
+}
+
+// open lets everything happen that waits for the records, after what sources have said meanwhile is noted in them.
+func (j *Journal) open() {
+	for {
+		j.mu.Lock()
+		said := j.said
+		j.said = map[string]func(){}
+		if len(said) == 0 {
+			close(j.loaded)
+			j.mu.Unlock()
+			return
+		}
+		j.mu.Unlock()
+		for _, note := range said {
+			note()
+		}
+	}
 }
 
 // Get returns the record of a pod, or nil. The record is read-only.

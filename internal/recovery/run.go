@@ -221,9 +221,9 @@ func (r *Recovery) Load(ctx context.Context) error {
 		}
 	}
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.found, r.bad = found, loaded.Bad
-	close(r.journal.loaded)
+	r.mu.Unlock()
+	r.journal.open()
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
@@ -39,9 +40,9 @@ type source struct {
 	clock   clock.WithTickerAndDelayedExecution
 	// standIn: the records may stand in at all.
 	standIn bool
-	// alone: no other source could have the UIDs that it names. Otherwise the UIDs of others are
+	// alone reports whether no other source could have the UIDs that it names. Otherwise the UIDs of others are
 	// not known before the records are, and the source is not heard before that (PS6).
-	alone bool
+	alone func() bool
 	// sourcesReady reports whether every source has been heard.
 	sourcesReady func() bool
 
@@ -67,10 +68,10 @@ var (
 )
 
 // Remembering wraps a source: the journal records which pods the source no longer wants and, with
-// standIn, its remembered pods run if it does not answer. Unless it is alone, it is not heard
+// standIn, its remembered pods run if it does not answer. Unless alone says that no other source is known, it is not heard
 // before the records are loaded. sourcesReady reports whether every source of the loop has been
 // heard.
-func (j *Journal) Remembering(s syncloop.Source, standIn, alone bool, sourcesReady func() bool) syncloop.Source {
+func (j *Journal) Remembering(s syncloop.Source, standIn bool, alone, sourcesReady func() bool) syncloop.Source {
 	return &source{Source: s, journal: j, clock: j.clock, standIn: standIn, alone: alone, sourcesReady: sourcesReady, turn: make(chan struct{}, 1)}
 }
 
@@ -160,7 +161,7 @@ func (s *source) pass(own context.Context, pods []*v1.Pod, deliver func(ctx cont
 
 // awaitRecords waits for the records, unless the source is alone.
 func (s *source) awaitRecords(ctx, own context.Context) error {
-	if s.alone {
+	if timing.Ended(s.journal.loaded) || s.alone() {
 		return nil
 	}
 	select {
@@ -238,17 +239,34 @@ func (s *source) completeNow(ctx context.Context, set *incomplete, deliver func(
 	return !complete
 }
 
-// note records what the source does not want, from the first set that names everything it wants.
-// The caller has the turn.
+// note records what the source does not want, from the first set that names everything it wants; before the records are loaded,
+// from the last. The caller has the turn.
 func (s *source) note(pods []*v1.Pod) {
-	if s.noted {
+	if s.noted && timing.Ended(s.journal.loaded) {
 		return
 	}
-	if u, ok := s.Source.(syncloop.Undecided); ok && u.Undecided() != nil {
-		return
+	u, ok := s.Source.(syncloop.Undecided)
+	decided := !ok || u.Undecided() == nil
+	name, named := s.Name(), identities(pods)
+	early := s.journal.beforeLoaded(name, func() {
+		s.journal.renewRetired(name, named)
+		if decided {
+			s.journal.noteUnwanted(name, named, false)
+		}
+	})
+	if !early && decided && !s.noted {
+		s.journal.noteUnwanted(name, named, s.sourcesReady())
 	}
-	s.noted = true
-	s.journal.noteUnwanted(s.Name(), pods, s.sourcesReady())
+	s.noted = decided
+}
+
+// identities returns as much of the pods as tells which lives they are: the source may change the pods later.
+func identities(pods []*v1.Pod) []*v1.Pod {
+	out := make([]*v1.Pod, len(pods))
+	for i, p := range pods {
+		out[i] = &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: p.UID, DeletionTimestamp: p.DeletionTimestamp}}
+	}
+	return out
 }
 
 // patience returns how long a run that begins now may stay silent. The runs of a source that fails share their time (SN5).
