@@ -42,13 +42,9 @@ func (e *Engine) AddSource(ctx context.Context, s syncloop.Source, policy ...adm
 			return fmt.Errorf("podwright: %w", err)
 		}
 	}
-	added, err := e.remembering(s, func() bool { return false })
-	e.added.Add(1) // first: from now on no source is alone
+	added, err := e.remembering(s)
 	if err == nil {
 		err = e.loop.AddSource(ctx, added)
-	}
-	if err != nil {
-		e.added.Add(-1)
 	}
 	if err != nil && !known {
 		_ = e.policies.Set(s.Name(), nil) // no policy is nothing that could be wrong
@@ -197,14 +193,9 @@ func (p *parts) stopPods(ctx context.Context, d *drain) error {
 	defer cancel(nil)
 	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
 	return node.Drain{
-		Workers: p.workers, Runtime: p.shutdown.Runtime, Reader: p.pleg, Pods: p.pods, Start: p.recovery, Kill: p.recovery.KillOrphan, Forget: p.drained, Permit: p.housekeeper.Permit, Clock: p.config.Clock,
+		Workers: p.workers, Runtime: p.shutdown.Runtime, Reader: p.pleg, Pods: p.pods, Start: p.recovery, Kill: p.recovery.KillOrphan, Permit: p.housekeeper.Permit, Clock: p.config.Clock,
+		Forget: func(uid types.UID) { _, wanted := p.loop.Store().Get(uid); p.journal.Drained(uid, wanted) },
 	}.Run(both)
-}
-
-// drained ends the memory of a pod's life that the drain has ended.
-func (p *parts) drained(uid types.UID) {
-	_, wanted := p.loop.Store().Get(uid)
-	p.journal.Drained(uid, wanted)
 }
 
 // flush gives the sinks a moment to take the last statuses.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -108,8 +107,6 @@ type parts struct {
 
 	// adding is full while a source is added, so that no source gets the policy of another.
 	adding chan struct{}
-	// added is the number of sources that were added to the configured ones.
-	added atomic.Int32
 
 	mu      sync.Mutex
 	started bool

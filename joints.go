@@ -147,18 +147,15 @@ func (p *parts) sources() ([]syncloop.Source, error) {
 	out := make([]syncloop.Source, len(p.config.Sources))
 	problems := make([]error, len(out))
 	for i, s := range p.config.Sources {
-		out[i], problems[i] = p.remembering(s, p.alone)
+		out[i], problems[i] = p.remembering(s)
 	}
 	return out, errors.Join(problems...)
 }
 
-// alone reports whether the engine has only one source so far. It asks no source: one that delivers may hold a lock of its own.
-func (p *parts) alone() bool { return len(p.config.Sources) == 1 && p.added.Load() == 0 }
-
-func (p *parts) remembering(s syncloop.Source, alone func() bool) (syncloop.Source, error) {
+func (p *parts) remembering(s syncloop.Source) (syncloop.Source, error) {
 	p.objects.Allow(s)
 	s, err := p.uids.Wrap(s)
-	return p.journal.Remembering(s, !p.config.Storage.ForgetDesired, alone, func() bool { return p.loop.Ready() }), err
+	return p.journal.Remembering(s, !p.config.Storage.ForgetDesired, func() bool { return p.loop.Ready() }), err
 }
 
 // observed tells the status manager what the API has for a pod (spec/status.md 8.1).

@@ -28,9 +28,9 @@ func TestWordBeforeTheRecordsIsRecorded(t *testing.T) {
 				own := newFileSource()
 				var d deliveries
 				if undecided {
-					d.run(r, r.journal.Remembering(rich{own}, true, alone, func() bool { return false }))
+					d.run(r, r.journal.Remembering(rich{own}, true, func() bool { return false }))
 				} else {
-					d.run(r, r.journal.Remembering(own, true, alone, func() bool { return false }))
+					d.run(r, r.journal.Remembering(own, true, func() bool { return false }))
 				}
 				own.sets <- []*v1.Pod{newPod("a"), newPod("b"), newPod("c"), newPod("job")}
 				own.sets <- []*v1.Pod{newPod("b"), newPod("job")}
@@ -73,9 +73,11 @@ func TestSourceAmongOthersWaitsForTheRecords(t *testing.T) {
 		disk.answers = make(chan struct{})
 		r := newRig(t, disk)
 		r.start(func(ctx context.Context) error { return r.Load(ctx) })
-		own, others := newFileSource(), true
+		own := newFileSource()
 		var d deliveries
-		d.run(r, r.journal.Remembering(own, true, func() bool { return !others }, func() bool { return false }))
+		s := r.journal.Remembering(own, true, func() bool { return false })
+		r.journal.Remembering(named{own, "other"}, true, func() bool { return false })
+		d.run(r, s)
 		own.sets <- []*v1.Pod{newPod("a")}
 		pass(time.Hour)
 		if all := d.all(); len(all) != 0 {
@@ -88,7 +90,3 @@ func TestSourceAmongOthersWaitsForTheRecords(t *testing.T) {
 		}
 	})
 }
-
-func alone() bool { return true }
-
-func amongOthers() bool { return false }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"reflect"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -63,6 +64,8 @@ type Journal struct {
 
 	// loaded is closed once the records are known, and what sources said before that is noted in them.
 	loaded chan struct{}
+	// sources is how many sources were wrapped.
+	sources atomic.Int32
 
 	mu sync.Mutex
 	// handed holds the pods that this process was handed, in their latest form.

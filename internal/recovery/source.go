@@ -40,9 +40,6 @@ type source struct {
 	clock   clock.WithTickerAndDelayedExecution
 	// standIn: the records may stand in at all.
 	standIn bool
-	// alone reports whether no other source could have the UIDs that it names. Otherwise the UIDs of others are
-	// not known before the records are, and the source is not heard before that (PS6).
-	alone func() bool
 	// sourcesReady reports whether every source has been heard.
 	sourcesReady func() bool
 
@@ -68,11 +65,12 @@ var (
 )
 
 // Remembering wraps a source: the journal records which pods the source no longer wants and, with
-// standIn, its remembered pods run if it does not answer. Unless alone says that no other source is known, it is not heard
+// standIn, its remembered pods run if it does not answer. If the journal has wrapped others, too, it is not heard
 // before the records are loaded. sourcesReady reports whether every source of the loop has been
 // heard.
-func (j *Journal) Remembering(s syncloop.Source, standIn bool, alone, sourcesReady func() bool) syncloop.Source {
-	return &source{Source: s, journal: j, clock: j.clock, standIn: standIn, alone: alone, sourcesReady: sourcesReady, turn: make(chan struct{}, 1)}
+func (j *Journal) Remembering(s syncloop.Source, standIn bool, sourcesReady func() bool) syncloop.Source {
+	j.sources.Add(1)
+	return &source{Source: s, journal: j, clock: j.clock, standIn: standIn, sourcesReady: sourcesReady, turn: make(chan struct{}, 1)}
 }
 
 // Run runs the source, and delivers in its place if the source does not.
@@ -159,9 +157,9 @@ func (s *source) pass(own context.Context, pods []*v1.Pod, deliver func(ctx cont
 	return admitted, complete, nil
 }
 
-// awaitRecords waits for the records, unless the source is alone.
+// awaitRecords waits for the records, unless the source is alone: which UIDs others have is not known before (PS6).
 func (s *source) awaitRecords(ctx, own context.Context) error {
-	if timing.Ended(s.journal.loaded) || s.alone() {
+	if timing.Ended(s.journal.loaded) || s.journal.sources.Load() == 1 {
 		return nil
 	}
 	select {

@@ -90,7 +90,7 @@ func TestRecordsStandInForASilentSource(t *testing.T) { // architecture decision
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, newDisk(newRecord("a"), newRecord("b"))).keep()
 		own := newFileSource()
-		s := r.journal.Remembering(own, true, alone, func() bool { return false })
+		s := r.journal.Remembering(own, true, func() bool { return false })
 		var d deliveries
 		d.run(r, s)
 		undecided := func() error { return s.(syncloop.Undecided).Undecided() }
@@ -144,7 +144,7 @@ func TestRetiredLifeEndsBeforeItsUIDIsDelivered(t *testing.T) {
 		r.took()
 		own := newFileSource()
 		var d deliveries
-		d.run(r, r.journal.Remembering(own, true, alone, func() bool { return true }))
+		d.run(r, r.journal.Remembering(own, true, func() bool { return true }))
 		own.sets <- []*v1.Pod{newPod("a"), newPod("b")}
 		pass(time.Second)
 		r.want("the delivery", "renewed a")
@@ -168,7 +168,7 @@ func TestSourceThatAnswersNeedsNoStandIn(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t, tc.records).keep()
 				own := newFileSource()
-				s := r.journal.Remembering(own, tc.standIn, alone, func() bool { return true })
+				s := r.journal.Remembering(own, tc.standIn, func() bool { return true })
 				var d deliveries
 				d.run(r, s)
 				want := 0
@@ -191,7 +191,7 @@ func TestWordThatWasNotTakenDoesNotCount(t *testing.T) {
 		r := newRig(t, newDisk(newRecord("a"))).keep()
 		own := newFileSource()
 		d := deliveries{err: errDisk}
-		d.run(r, r.journal.Remembering(own, true, alone, func() bool { return true }))
+		d.run(r, r.journal.Remembering(own, true, func() bool { return true }))
 		own.sets <- nil
 		synctest.Wait()
 		d.fail(nil)
@@ -206,13 +206,13 @@ func TestWordThatWasNotTakenDoesNotCount(t *testing.T) {
 func TestAbilitiesOfASourceShowThroughItsStandIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, newDisk())
-		plain := r.journal.Remembering(newFileSource(), true, alone, nil)
+		plain := r.journal.Remembering(newFileSource(), true, nil)
 		if p := plain.(syncloop.Preceded).Precedence(); p != syncloop.PrecedenceInProcess || plain.Name() != "file" {
 			t.Errorf("a plain source: %v", p)
 		}
 		own := newFileSource()
 		own.LastError = errDisk
-		s := r.journal.Remembering(rich{own}, true, alone, nil)
+		s := r.journal.Remembering(rich{own}, true, nil)
 		if s.(syncloop.Preceded).Precedence() != syncloop.PrecedenceHTTP || !errors.Is(s.(syncloop.Undecided).Undecided(), errDisk) ||
 			!errors.Is(s.(syncloop.HealthReporter).Health().LastError, errDisk) {
 			t.Error("an ability is lost")

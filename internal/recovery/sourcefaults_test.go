@@ -65,7 +65,7 @@ func TestNilPodsOfASourceAreLeftOut(t *testing.T) { // M9, IN6
 		r := newRig(t, newDisk()).keep()
 		own := newFileSource()
 		var d deliveries
-		r.again(r.journal.Remembering(own, true, alone, func() bool { return false }), d.into())
+		r.again(r.journal.Remembering(own, true, func() bool { return false }), d.into())
 		own.sets <- []*v1.Pod{nil, newPod("b"), nil}
 		pass(time.Second)
 		if all := d.all(); len(all) != 1 || !slices.Equal(all[0], []types.UID{"b"}) {
@@ -86,7 +86,7 @@ func TestPanicInADeliveryIsNoAnswer(t *testing.T) {
 			}
 			<-ctx.Done()
 			return errors.New("unreachable")
-		}), true, alone, func() bool { return false })
+		}), true, func() bool { return false })
 		var d deliveries
 		first := true
 		r.again(s, func(ctx context.Context, pods []*v1.Pod) error {
@@ -123,7 +123,7 @@ func TestRecordsStandInForASourceThatFails(t *testing.T) {
 						panic("a program's source")
 					}
 					return errors.New("connection refused")
-				}), true, alone, func() bool { return false })
+				}), true, func() bool { return false })
 				var d deliveries
 				r.again(s, d.into())
 				pass(defaultStandIn - 1)
@@ -158,7 +158,7 @@ func TestSourceThatComesBackIsHeardFirst(t *testing.T) {
 			}
 			<-ctx.Done()
 			return context.Cause(ctx)
-		}), true, alone, func() bool { return false })
+		}), true, func() bool { return false })
 		var d deliveries
 		r.again(s, d.into())
 		pass(time.Minute)
@@ -175,7 +175,7 @@ func TestStandInThatWasNotTakenIsRepeated(t *testing.T) {
 		s := r.journal.Remembering(runner(func(ctx context.Context, _ func(context.Context, []*v1.Pod) error) error {
 			_ = timing.Sleep(ctx, clock.RealClock{}, 12*time.Second)
 			return errors.New("connection refused")
-		}), true, alone, func() bool { return false })
+		}), true, func() bool { return false })
 		var d deliveries
 		busy := true // as while the loop is slow
 		r.again(s, func(ctx context.Context, pods []*v1.Pod) error {
@@ -205,7 +205,7 @@ func TestFailingSourceIsRunWhileTheRecordsAreNotLoaded(t *testing.T) {
 		s := r.journal.Remembering(runner(func(context.Context, func(context.Context, []*v1.Pod) error) error {
 			runs.Add(1)
 			return errors.New("connection refused")
-		}), true, alone, func() bool { return false })
+		}), true, func() bool { return false })
 		var d deliveries
 		r.again(s, d.into())
 		pass(time.Hour)
@@ -242,7 +242,7 @@ func TestAnotherSourceRevivesNoPod(t *testing.T) {
 				r := newRig(t, newDisk(record)).keep()
 				other := named{newFileSource(), "other"}
 				var d deliveries
-				d.run(r, r.journal.Remembering(other, true, amongOthers, func() bool { return true }))
+				d.run(r, r.journal.Remembering(other, true, func() bool { return true }))
 				other.sets <- []*v1.Pod{newPod("a")}
 				pass(time.Minute)
 				if pod, source := r.journal.Owner("a"); source != "" {
@@ -267,7 +267,7 @@ func TestPodOfAnotherSourceKeepsItsRecord(t *testing.T) {
 		r := newRig(t, newDisk(newRecord("a"), newRecord("b", phase(v1.PodFailed), finished))).keep()
 		other := named{newFileSource(), "other"}
 		var d deliveries
-		d.run(r, r.journal.Remembering(other, true, amongOthers, func() bool { return true }))
+		d.run(r, r.journal.Remembering(other, true, func() bool { return true }))
 		other.sets <- []*v1.Pod{newPod("a"), newPod("b")}
 		pass(time.Minute)
 		for _, uid := range []types.UID{"a", "b"} {
