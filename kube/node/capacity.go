@@ -14,7 +14,11 @@ import (
 // Allocatable returns what pods together may use, as the Node shows it (KN13). It reads files of
 // the machine, unless the options give the values.
 func (r *Registrar) Allocatable() v1.ResourceList {
-	return r.options.allocatable(r.options.capacity())
+	list := r.options.allocatable(r.options.capacity())
+	if node := r.Object(); node != nil {
+		maps.Copy(list, r.advertised(&node.Status))
+	}
+	return list
 }
 
 // capacity returns what the node has.

@@ -76,7 +76,8 @@ type Options struct {
 	// Capacity and Allocatable return what the node has, and how much of it pods together may use;
 	// they are called like Addresses. Nil Capacity means this machine's CPU, memory and huge pages,
 	// the disk of RootDir, and MaxPods. Nil Allocatable means the capacity less Reserved and the
-	// hard limits of Eviction (KN13).
+	// hard limits of Eviction (KN13). If both are nil, extended resources that somebody else advertises
+	// in the Node's capacity are kept (KN12).
 	Capacity, Allocatable func() v1.ResourceList
 	// Reserved is what the system and the agent need. It is subtracted, but not enforced.
 	Reserved v1.ResourceList

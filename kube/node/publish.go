@@ -75,6 +75,7 @@ func (r *Registrar) publishOnce(ctx context.Context, s nodehooks.Status) error {
 	now := r.facts()
 	want := base.Status.DeepCopy()
 	now.apply(want)
+	r.keep(&base.Status, want)
 	want.Conditions = mergeConditions(base.Status.Conditions, s.Conditions)
 	patch, err := statusPatch(uid, &base.Status, want)
 	if err != nil {
@@ -91,7 +92,7 @@ func (r *Registrar) publishOnce(ctx context.Context, s nodehooks.Status) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.uid == uid {
-		r.published, r.told, r.written = &now, s.Conditions, written.ResourceVersion
+		r.published, r.told, r.written, r.former = &now, s.Conditions, written.ResourceVersion, false
 	}
 	return nil
 }
@@ -119,13 +120,13 @@ func behind(watched *v1.Node, written string) bool {
 }
 
 // overwritten reports whether others changed a condition since it was published, as the cluster does when it takes
-// the node for lost: it never takes that back by itself. r.mu must be held.
+// the node for lost, which it never takes back by itself, or what they advertise. r.mu must be held.
 func (r *Registrar) overwritten() bool {
 	shown := r.Object()
 	if shown == nil || shown.UID != r.uid || behind(shown, r.written) {
 		return false
 	}
-	return slices.ContainsFunc(r.told, func(told v1.NodeCondition) bool {
+	return r.unusable(&shown.Status) || slices.ContainsFunc(r.told, func(told v1.NodeCondition) bool {
 		return !slices.ContainsFunc(shown.Status.Conditions, func(c v1.NodeCondition) bool { return c.Type == told.Type && c.Status == told.Status })
 	})
 }

@@ -35,6 +35,7 @@ func (r *Registrar) register(ctx context.Context) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.former = otherAgent(node.Status.NodeInfo.KubeletVersion, r.machine.KubeletVersion)
 	r.uid, r.published, r.told, r.lease, r.written = node.UID, nil, nil, nil, ""
 	select {
 	case <-r.first:

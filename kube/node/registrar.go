@@ -55,6 +55,8 @@ type Registrar struct {
 	// runtime is what was last read from the runtime, published what was last published.
 	runtime   runtimeFacts
 	published *facts
+	// former says that the Node shows the status of an agent of another kind.
+	former bool
 	// told are the conditions that were last published.
 	told  []v1.NodeCondition
 	lease *coordinationv1.Lease
