@@ -117,10 +117,7 @@ func (st *starting) checkBackOff() *startFailure {
 	var exit crashloop.Exit
 	record := newestExited(st.status, st.spec.Name)
 	if record != nil {
-		exit = m.crashExit(st.pod, st.spec, record)
-		if run := st.status.Container(st.spec.Name); run.State == runtime.Running || run.State == runtime.Unknown {
-			exit.Later = run.ID.ID // this sync has stopped it
-		}
+		exit = st.before(record, now)
 	}
 	m.mu.Lock()
 	if hold := m.holdOf(st.pod.UID, now); st.kind != meta.Ephemeral && now.Before(hold) {
@@ -139,6 +136,18 @@ func (st *starting) checkBackOff() *startFailure {
 	return &startFailure{
 		name: st.spec.Name, reason: reasonCrashLoopBackOff, message: message, retryAt: until, held: true,
 	}
+}
+
+// before describes what the start follows: the newest exit, and the run after it that this sync has stopped.
+func (st *starting) before(record *runtime.ContainerStatus, now time.Time) crashloop.Exit {
+	exit := st.m.crashExit(st.pod, st.spec, record)
+	switch run := st.status.Container(st.spec.Name); {
+	case run.State == runtime.Running && !run.StartedAt.IsZero():
+		exit.Later, exit.Lasted = run.ID.ID, now.Sub(run.StartedAt)
+	case run.State == runtime.Running, run.State == runtime.Unknown: // it may have ended long ago
+		exit.Later = run.ID.ID
+	}
+	return exit
 }
 
 // holdAfter delays a pod after a reset as long as the container that caused it

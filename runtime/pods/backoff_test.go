@@ -7,6 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/proberesult"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/fake"
 	"github.com/podwright/podwright/runtime/pods"
@@ -144,6 +147,39 @@ func TestFailedStartsAreNoCrashes(t *testing.T) {
 		pass(second)
 		if wait := time.Until(w.sync(pod).RetryAt); wait != 10*second {
 			t.Errorf("17.5: the second exit waits %v, want 10s", wait)
+		}
+	})
+}
+
+// spec/runtime.md 17.4: a container that has run for long after its crashes, and fails its liveness probe, is in no crash loop.
+func TestLongRunThatAProbeEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		results := probes{}
+		var w *world
+		pod := newPod(func(p *v1.Pod) { p.Spec.Containers[0].LivenessProbe = &v1.Probe{} })
+		w = newWorld(t, func(l fake.Launch) fake.Script {
+			if l.Attempt < 5 {
+				return exits(1)
+			}
+			return fake.Script{}
+		}, func(o *pods.Options) {
+			o.Probes = probeSource{by: results, view: func() *runtime.PodStatus { return w.read(pod) }}
+		})
+		for w.read(pod).Container("app") == nil || w.read(pod).Container("app").RestartCount < 5 {
+			if r := w.syncAll(pod); !r.RetryAt.IsZero() {
+				pass(time.Until(r.RetryAt))
+			} else {
+				pass(second)
+			}
+		}
+		for i, healthy := range []time.Duration{20 * time.Minute, 60 * second, 60 * second} {
+			pass(healthy)
+			results["app"] = [2]pods.ProbeResult{proberesult.Unknown, proberesult.Failure}
+			r := w.sync(pod)
+			delete(results, "app")
+			if !r.RetryAt.IsZero() || w.state(pod) != "app:running" {
+				t.Fatalf("after kill %d: %s, the next start is in %v", i+1, w.state(pod), time.Until(r.RetryAt))
+			}
 		}
 	})
 }

@@ -2,6 +2,7 @@ package crashloop_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/podwright/podwright/runtime/pods/internal/crashloop"
 )
@@ -54,5 +55,47 @@ func TestStoppedRunsCountOnce(t *testing.T) {
 	next := crashloop.Exit{ID: "2", StartedAt: now, FinishedAt: now, RestartCount: 2, SameDefinition: true}
 	if _, delay := table.Check(key, next, now); delay != 20*second {
 		t.Errorf("delay %v, want 20s", delay)
+	}
+}
+
+// spec/runtime.md 17.4, 17.6: a long run that is stopped for the start, as for a failed probe, starts the delays again, although the newest
+// exit is the one before it: for an agent that knew that one, for one that has dropped it, and whatever a clock that is set says.
+func TestLongRunThatIsStopped(t *testing.T) {
+	for _, tc := range []struct {
+		name          string
+		known, pruned bool
+		lasted, shown time.Duration
+		want          time.Duration
+	}{
+		{"restarted agent", false, false, time.Hour, time.Hour, 0},
+		{"known", true, false, time.Hour, time.Hour, 0},
+		{"pruned", true, true, time.Hour, time.Hour, 0},
+		{"too short", true, false, 599 * second, 599 * second, 320 * second},
+		{"too short, restarted agent", false, false, 599 * second, 599 * second, 160 * second},
+		{"known, and the clock was set ahead", true, false, 100 * second, time.Hour, 320 * second},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			p := policy
+			p[crashloop.Failure].Max = time.Hour
+			table, now := crashloop.New(p), start.Add(5*second)
+			x := crashloop.Exit{ID: "E", StartedAt: start, FinishedAt: now, RestartCount: 4, SameDefinition: true}
+			if tc.known {
+				now, _ = table.Check(key, x, now)
+				table.Check(key, x, now)
+			}
+			began := now
+			now = now.Add(tc.lasted)
+			if tc.pruned {
+				table.Prune(now)
+			}
+			x.Later, x.Lasted = "R", tc.shown
+			if until, _ := table.Check(key, x, now); !until.IsZero() {
+				t.Fatalf("waits until %v", until)
+			}
+			x = crashloop.Exit{ID: "R", StartedAt: began, FinishedAt: now, RestartCount: 5, SameDefinition: true, Later: "S", Lasted: 60 * second}
+			if _, delay := table.Check(key, x, now.Add(60*second)); delay != tc.want {
+				t.Errorf("delay %v, want %v", delay, tc.want)
+			}
+		})
 	}
 }

@@ -67,6 +67,8 @@ type Exit struct {
 	// Later is the run that came after it and was stopped for this start, whose record does not show that it
 	// has exited yet; "" if there was none.
 	Later string
+	// Lasted is how long that run went on, by the wall clock; 0 if that is not known.
+	Lasted time.Duration
 }
 
 // last is the run that the start follows.
@@ -122,6 +124,9 @@ func New(policies Policies) *Table {
 func (t *Table) Check(key Key, x Exit, now time.Time) (until time.Time, delay time.Duration) {
 	policy := t.policies[x.Class]
 	e := t.entry(key, x)
+	if e != nil && t.ranLong(e, x, now) {
+		e = nil
+	}
 	if e != nil && e.counted == x.last() {
 		e.stamp = now // the time until now is none in which it ran
 		return time.Time{}, 0
@@ -145,6 +150,13 @@ func (t *Table) Check(key Key, x Exit, now time.Time) (until time.Time, delay ti
 	}
 	t.put(key, &entry{definition: key.Definition, steps: 1, stamp: now, exit: x.ID, seen: now, counted: x.last()})
 	return time.Time{}, 0
+}
+
+// ranLong reports whether the run after the exit lasted so long that the delays start again, however it has
+// ended (spec/runtime.md 17.4). It began no earlier than it was counted: the wall clock may be set ahead meanwhile.
+func (t *Table) ranLong(e *entry, x Exit, now time.Time) bool {
+	reset := t.policies.longest(func(p Policy) time.Duration { return p.Reset })
+	return min(x.Lasted, now.Sub(e.stamp)) > reset
 }
 
 // Hold is Check for a record that is about to be removed. The start that it delays
