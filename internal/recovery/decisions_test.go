@@ -397,6 +397,26 @@ func TestFactsOfALifeAreNoted(t *testing.T) { // CK4, CK5, CK6
 	}
 }
 
+// TestShorterGraceAfterANaturalEnd: CK6, G4, G7. A pod that ended by itself had the grace of its spec, so a shorter one counts from
+// the moment at which it came; the spec's own, which any update fixes, counts from the end.
+func TestShorterGraceAfterANaturalEnd(t *testing.T) {
+	ended := time.Unix(1000, 0)
+	for _, tc := range []struct {
+		spec, grace, left int64
+	}{{3600, 60, 59}, {3600, 3600, 3499}, {30, 5, 4}} {
+		pod := newPod("a", func(p *v1.Pod) { p.Spec.TerminationGracePeriodSeconds = &tc.spec })
+		r := newRecord("a", admitted)
+		describe(r, pod)
+		facts := podworkers.Facts{Started: true, TerminationRequested: true}
+		noteFacts(r, pod, facts, ended)
+		facts.Deleted, facts.GracePeriodSeconds = true, tc.grace
+		noteFacts(r, pod, facts, ended.Add(100*time.Second))
+		if left := r.Termination.RemainingGrace(ended.Add(101 * time.Second)); left != tc.left {
+			t.Errorf("%d s of %d: %d s are left, want %d", tc.grace, tc.spec, left, tc.left)
+		}
+	}
+}
+
 func admitted(r *checkpoint.Record) { r.Admission = &checkpoint.Admission{} }
 
 func TestLastDesiredPodsOfASource(t *testing.T) { // architecture decision 6

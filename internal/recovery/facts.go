@@ -5,6 +5,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/internal/podinfo"
+	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/status/checkpoint"
 )
@@ -42,6 +44,11 @@ func noteDeletion(r *checkpoint.Record, pod *v1.Pod) {
 	}
 }
 
+// belowSpec reports whether a grace is shorter than the pod's own, which a pod has that ended by itself (G4).
+func belowSpec(pod *v1.Pod, seconds int64) bool {
+	return pod != nil && timing.Seconds(seconds) < podinfo.Grace(pod)
+}
+
 // noteTermination copies the cause and the grace of a termination into a record.
 func noteTermination(r *checkpoint.Record, f podworkers.Facts, now time.Time) checkpoint.Class {
 	before, decision := r.Termination, decisionOf(f.Amend)
@@ -61,7 +68,7 @@ func noteTermination(r *checkpoint.Record, f podworkers.Facts, now time.Time) ch
 		t.Decision = decision // the last one, as in the status (I18)
 	}
 	if g := f.GracePeriodSeconds; g > 0 && (t.GracePeriodSeconds == 0 || g < t.GracePeriodSeconds) {
-		if before != nil && before.GracePeriodSeconds > 0 {
+		if before != nil && (before.GracePeriodSeconds > 0 || belowSpec(r.Pod, g)) {
 			// It has shrunk now: what is left counts from here.
 			t.RequestedAt = now
 		}
