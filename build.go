@@ -285,6 +285,9 @@ func (p *parts) buildWorkers() error {
 	o := c.Workers
 	o.Views, o.SourcesReady, o.Journal = node.WorkerViews{Generator: p.pleg}, func() bool { return p.loop.ReadyExcept(syncloop.SourceAPI) }, p.journal
 	o.KillOrphan, o.Doing = p.recovery.KillOrphan, p.pods.Doing
+	o.Spared = node.Namesakes{
+		Owner: p.journal.Owner, Sources: func() []syncloop.SourceStatus { return p.loop.Sources() }, MaybeWanted: func(uid types.UID) cleanup.Denial { return p.housekeeper.MaybeWanted(uid) },
+	}.Spared
 	o.Clock, o.Logger, o.Events, o.Meter = c.Clock, p.logger("workers"), c.Observe.Events, p.meter("podworkers")
 	p.workers = podworkers.New(p.traces.Syncer(p.syncer), o)
 	return nil
@@ -296,8 +299,7 @@ func (p *parts) buildLoop() error {
 	sources, problem := p.sources()
 	o.Sources, o.Changes, o.Housekeeper = sources, node.Changes{Subscription: p.changes, Exits: p.exits, Seen: p.kills.Noticed, Noticed: p.noticed, Died: p.dead.Died}, housekeeping(p.housekeep)
 	o.Gate, o.Admission, o.Observed, o.Evicted = p.open, p.returns, p.observed, p.dead.Evicted
-	o.Review, o.Owner, o.Lower = p.review, p.journal.Owner, p.policies.Lower
-	o.Admitted = p.journal.Continues
+	o.Review, o.Owner, o.Lower, o.Admitted = p.review, p.journal.Owner, p.policies.Lower, p.journal.Continues
 	o.Recorder, o.Clock, o.Logger, o.Meter = c.Observe.Events, c.Clock, p.logger("loop"), p.meter("syncloop")
 	p.dispatch = node.Dispatcher{Workers: p.workers, Complete: p.recovery.Complete, Delivered: p.journal.Delivered}.Dispatch
 	var err error

@@ -123,7 +123,7 @@ func (c *Config) engineFields() []optioncheck.Part {
 			"Clock": "Clock", "Events": "Observe.Events",
 		}},
 		{Group: "Workers", Options: c.Workers, Engine: map[string]string{
-			"Views": "", "SourcesReady": "", "KillOrphan": "", "Doing": "", "Journal": "",
+			"Views": "", "SourcesReady": "", "KillOrphan": "", "Spared": "", "Doing": "", "Journal": "",
 			"Clock": "Clock", "Logger": "Observe.Logger", "Events": "Observe.Events", "Meter": "Observe.MeterProvider",
 		}},
 		{Group: "PLEG", Options: c.PLEG, Engine: map[string]string{

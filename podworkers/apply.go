@@ -194,7 +194,7 @@ func (w *Workers) look(e *machine.Effect) (seen machine.Observation) {
 	if w.lister != nil {
 		mayKill := o.SourcesReady == nil || *o.SourcesReady
 		for _, other := range w.lister.RunningAs(e.Pod.Namespace, e.Pod.Name) {
-			o.Others = append(o.Others, w.other(e.UID, other, mayKill))
+			o.Others = append(o.Others, w.other(e.Pod, other, mayKill))
 		}
 	}
 	return o
@@ -243,9 +243,12 @@ func (l *looks) note(log logr.Logger, uid types.UID, now time.Time, err error) {
 
 // other adds what is remembered about a pod that runs under the name of another one, if it
 // may be killed for that.
-func (w *Workers) other(uid types.UID, running *runtime.Pod, mayKill bool) machine.Other {
+func (w *Workers) other(pod *v1.Pod, running *runtime.Pod, mayKill bool) machine.Other {
 	o := machine.Other{Running: running}
-	if !mayKill || w.options.KillOrphan == nil || running.UID == uid || w.IsPodKnown(running.UID) {
+	if !mayKill || running.UID == pod.UID || w.IsPodKnown(running.UID) {
+		return o
+	}
+	if o.Spared = w.options.Spared != nil && w.options.Spared(running.UID, pod); o.Spared || w.options.KillOrphan == nil {
 		return o
 	}
 	update := w.options.KillOrphan(running)

@@ -155,26 +155,28 @@ func (v *trapViews) RunningAs(namespace, name string) []*runtime.Pod {
 // L8, N6: a look at the runtime that panics ends no process and strands no static pod: nothing is decided, and the look is
 // repeated after a second.
 func TestLookThatPanicsIsRepeated(t *testing.T) {
-	for _, method := range []string{"Peek", "RunningAs", "SourcesReady", "KillOrphan"} {
+	for _, method := range []string{"Peek", "RunningAs", "SourcesReady", "KillOrphan", "Spared"} {
 		t.Run(method, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var l log
 				v := &trapViews{peekViews: peekViews{newFakeViews()}, method: method}
 				v.relist()
-				if method == "KillOrphan" {
+				other := method == "KillOrphan" || method == "Spared"
+				if other {
 					v.running = []*runtime.Pod{{UID: "former", Name: "web", Namespace: "default"}}
 				}
 				w := podworkers.New(logging(&l), podworkers.Options{
 					Views:        v,
 					SourcesReady: func() bool { v.trap("SourcesReady"); return true },
 					KillOrphan:   func(*runtime.Pod) podworkers.UpdateOptions { v.trap("KillOrphan"); return podworkers.UpdateOptions{} },
+					Spared:       func(types.UID, *v1.Pod) bool { v.trap("Spared"); return false },
 				})
 				w.UpdatePod(create(newStatic("a", "web")))
 				w.UpdatePod(create(newStatic("b", "other")))
 				w.UpdatePod(kill(newStatic("b", "other"), podworkers.KillOptions{}))
 				run(t, w)
 				pass(5 * time.Second)
-				if got := l.take(); method != "KillOrphan" && len(got) != 0 || len(got) != 0 && got[0] == "setup a create" {
+				if got := l.take(); !other && len(got) != 0 || len(got) != 0 && got[0] == "setup a create" {
 					t.Errorf("decided without a look: %q", got)
 				}
 				if e, _ := w.Explain("a"); e.State.Finished() || e.NextWakeUp.IsZero() {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"go.opentelemetry.io/otel/metric"
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
@@ -28,6 +29,9 @@ type Options struct {
 	// name of a static pod (N6) to its kill, so that it ends with its own grace (IN7). It
 	// must not block. Nil: such a pod is known only from the runtime.
 	KillOrphan func(pod *runtime.Pod) UpdateOptions
+	// Spared reports whether a running pod without a worker must not be killed for pod, which waits
+	// for its name (N6): a source may want it. It must not block. Nil: none is spared.
+	Spared func(running types.UID, pod *v1.Pod) bool
 	// Doing describes the slow steps that the syncer's call for a pod is in, for
 	// [Workers.Explain]. It must not block. Nil: Explain only names the call.
 	Doing func(uid types.UID) []string

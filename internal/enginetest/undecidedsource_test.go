@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -16,6 +17,7 @@ import (
 	"github.com/podwright/podwright/cleanup/eviction"
 	"github.com/podwright/podwright/runtime/fake"
 	"github.com/podwright/podwright/syncloop"
+	"github.com/podwright/podwright/syncloop/admission"
 	"github.com/podwright/podwright/syncloop/source"
 )
 
@@ -198,4 +200,59 @@ func TestUndecidedSourceHoldsUpNoStop(t *testing.T) {
 			t.Error("a pod that its source could not name was stopped")
 		}
 	})
+}
+
+// TestUndecidedSourceKeepsItsNames: F3, N6. A pod of another source does not get the name of a running pod that its source
+// cannot name at a start, until the source has decided about it. A pod of the same source has replaced it.
+func TestUndecidedSourceKeepsItsNames(t *testing.T) {
+	for _, end := range []string{"named", "dropped", "replaced"} {
+		t.Run(end, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { unreadableName(t, end) }) })
+	}
+}
+
+func unreadableName(t *testing.T, end string) {
+	rt, root := fake.New(fake.Options{}), t.TempDir()
+	web, other := newPod("web"), newPod("web")
+	other.UID = "uid-other"
+	old := newTenant(t, rt, root, admission.SourcePolicy{})
+	old.set(web)
+	old.asks(other) // which the first source keeps from the name
+	old.phase(web.UID, v1.PodRunning, 10*time.Second)
+	old.stop()
+
+	hidden := &undecided{why: errors.New("a manifest is unreadable")}
+	r := newTenant(t, rt, root, admission.SourcePolicy{}, func(c *podwright.Config) {
+		hidden.Channel = c.Sources[0].(*source.Channel)
+		c.Sources = []syncloop.Source{hidden}
+	})
+	if end == "replaced" {
+		r.set(other)
+		r.asks()
+		r.phase(other.UID, v1.PodRunning, time.Minute)
+		return
+	}
+	r.set()
+	r.asks(other)
+	<-time.After(3 * time.Minute)
+	if stops := rt.Calls(fake.Match{Method: fake.StopContainer, PodUID: web.UID}); len(stops) != 0 || rt.Running(web.UID, "main") != 1 {
+		t.Fatalf("a pod that its source could not name was stopped: %v", stops)
+	}
+	if n := starts(rt, other.UID); n != 0 {
+		t.Errorf("the other pod was started %d times", n)
+	}
+	if err := fmt.Sprint(r.engine.Problems()); !strings.Contains(err, "uid-other") || !strings.Contains(err, "uid-web") {
+		t.Errorf("problems: %v", err)
+	}
+	hidden.decide()
+	if end == "dropped" {
+		r.set()
+		r.phase(other.UID, v1.PodRunning, time.Minute)
+		return
+	}
+	r.set(web)
+	r.phase(web.UID, v1.PodRunning, time.Minute)
+	<-time.After(3 * time.Minute)
+	if n := starts(rt, web.UID); n != 1 || rt.Running(web.UID, "main") != 1 {
+		t.Errorf("the pod was started %d times", n)
+	}
 }

@@ -191,11 +191,13 @@ type Observation struct {
 }
 
 // Other is a pod that runs under the name of another one. Pod is nil if only the runtime
-// knows it; otherwise Kill says what is left of a termination that had begun (IN7).
+// knows it; otherwise Kill says what is left of a termination that had begun (IN7). Spared: it is
+// not killed for the one that waits.
 type Other struct {
 	Running *runtime.Pod
 	Pod     *v1.Pod
 	Kill    *Kill
+	Spared  bool
 }
 
 // Phase is the kind of a syncer call, and of the work a record needs next.

@@ -230,9 +230,9 @@ func (s *scenario) configure(fields []string) error {
 }
 
 // other returns a pod that runs under the name of the observing one. The value "spec" makes it
-// a remembered pod; "grace" is what is left if it already had to stop.
+// a remembered pod; "grace" is what is left if it already had to stop. The flag "spared" spares it.
 func (s *scenario) other(uid types.UID, a args) Other {
-	o := Other{Running: &runtime.Pod{UID: uid, Name: s.nameOf(a.uid), Namespace: "default"}}
+	o := Other{Running: &runtime.Pod{UID: uid, Name: s.nameOf(a.uid), Namespace: "default"}, Spared: a.has("spared")}
 	if spec := a.values["spec"]; spec != "" {
 		o.Pod = makePod(uid, map[string]string{"spec": spec, "static": s.nameOf(a.uid)})
 		o.Kill = &Kill{Grace: seconds(a.values["grace"])}

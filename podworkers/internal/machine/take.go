@@ -195,7 +195,7 @@ func (m *Machine) block(r *record, why Why) {
 }
 
 // nameRuns reports whether another UID of the record's full name runs, and how long it may
-// take to stop. It kills the other pod if that has no record (N6).
+// take to stop. It kills the other pod if that has no record and is not spared (N6).
 func (m *Machine) nameRuns(r *record, seen *Observation) (blocked bool, grace int64) {
 	for _, other := range seen.Others {
 		if other.Running.UID != r.uid && m.blocks(other, seen) {
@@ -215,7 +215,7 @@ func (m *Machine) blocks(other Other, seen *Observation) bool {
 		if seen.SourcesReady != nil {
 			sourcesReady = *seen.SourcesReady
 		}
-		if sourcesReady && !m.draining {
+		if sourcesReady && !m.draining && !other.Spared {
 			kill := &Update{Type: TypeKill, Pod: other.Pod, Running: other.Running, Kill: other.Kill}
 			m.accept(uid, kill, other.Pod == nil)
 		}
