@@ -285,9 +285,7 @@ func (p *parts) buildWorkers() error {
 	o := c.Workers
 	o.Views, o.SourcesReady, o.Journal = node.WorkerViews{Generator: p.pleg}, func() bool { return p.loop.ReadyExcept(syncloop.SourceAPI) }, p.journal
 	o.KillOrphan, o.Doing = p.recovery.KillOrphan, p.pods.Doing
-	o.Spared = node.Namesakes{
-		Owner: p.journal.Owner, Sources: func() []syncloop.SourceStatus { return p.loop.Sources() }, MaybeWanted: func(uid types.UID) cleanup.Denial { return p.housekeeper.MaybeWanted(uid) },
-	}.Spared
+	o.Spared = node.Namesakes{Owner: p.journal.Owner, Sources: func() []syncloop.SourceStatus { return p.loop.Sources() }, MaybeWanted: func(uid types.UID) cleanup.Denial { return p.housekeeper.MaybeWanted(uid) }}.Spared
 	o.Clock, o.Logger, o.Events, o.Meter = c.Clock, p.logger("workers"), c.Observe.Events, p.meter("podworkers")
 	p.workers = podworkers.New(p.traces.Syncer(p.syncer), o)
 	return nil

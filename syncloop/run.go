@@ -38,6 +38,10 @@ func (l *Loop) Run(ctx context.Context) error {
 	if !l.started.CompareAndSwap(false, true) {
 		return errRunning
 	}
+	if ctx.Err() != nil { // a source may do something before it looks at its context
+		l.sources.stop()
+		return context.Cause(ctx)
+	}
 	stop, err := l.metrics.observe(l)
 	if err != nil {
 		return fmt.Errorf("metrics: %w", err)

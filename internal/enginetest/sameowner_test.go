@@ -13,6 +13,7 @@ import (
 
 	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/runtime/fake"
+	"github.com/podwright/podwright/syncloop/source"
 )
 
 // TestSecondEngineOfAnOwnerEnds: spec/runtime.md 1.10 (RT5): if another engine with the same owner,
@@ -46,6 +47,38 @@ func TestSecondEngineOfAnOwnerEnds(t *testing.T) {
 		third := newRig(t, rt, t.TempDir()).start()
 		third.set(newPod("b"))
 		third.phase("uid-b", v1.PodRunning, time.Minute)
+	})
+}
+
+// TestEngineThatNeverRanHasEnded: status.md WA1, R4. If Run fails before anything runs, those who watch the engine
+// see its end, and it takes no more sources.
+func TestEngineThatNeverRanHasEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt, root := fake.New(fake.Options{}), t.TempDir()
+		newRig(t, rt, root).start()
+		second := newRig(t, rt, root)
+		soon, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		watch := func() {
+			for change, err := range second.engine.Watch(soon) {
+				t.Errorf("%+v, %v", change, err)
+			}
+			if soon.Err() != nil {
+				t.Error("Watch does not end with Run")
+			}
+		}
+		var watching sync.WaitGroup
+		watching.Go(watch)
+		synctest.Wait()
+		if err := second.engine.Run(t.Context()); !errors.Is(err, podwright.ErrInUse) {
+			t.Errorf("Run: %v", err)
+		}
+		watching.Wait()
+		watch()
+		late := source.NewChannel(source.ChannelOptions{Name: "late", NodeName: "n1"})
+		if err := second.engine.AddSource(t.Context(), late); err == nil {
+			t.Error("a source was added to an engine that has ended")
+		}
 	})
 }
 

@@ -140,3 +140,16 @@ func TestDrainEndsComponents(t *testing.T) {
 
 // unwatched does not look at how long a component takes to stop.
 func unwatched(string) (done func()) { return func() {} }
+
+// TestSkippedComponentsSeeTheEnd: in place of a run, each component is called once, with a context that has ended.
+func TestSkippedComponentsSeeTheEnd(t *testing.T) {
+	var seen []error
+	note := func(ctx context.Context) error {
+		seen = append(seen, ctx.Err())
+		return errors.New("it has run already")
+	}
+	Skip(note, note)
+	if len(seen) != 2 || !errors.Is(seen[0], context.Canceled) || !errors.Is(seen[1], context.Canceled) {
+		t.Errorf("called with %v", seen)
+	}
+}
