@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -61,7 +62,7 @@ type stopping struct {
 func (s *Shutdown) newStopping(plan shutdown.Plan, end context.CancelCauseFunc) *stopping {
 	var all time.Duration
 	for _, g := range plan.Groups {
-		all += g.Time
+		all += min(g.Time, math.MaxInt64-all) // math.MaxInt64 may stand for no limit
 	}
 	if len(plan.Groups) == 0 {
 		all = shutdown.DefaultTime

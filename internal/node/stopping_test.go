@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -229,6 +230,20 @@ func TestShutdownTakesNoLongerThanItsPlan(t *testing.T) {
 		}
 		if report.Pods[0].Problem != "the 10s of its group are over" || report.Pods[1].Problem != errPlanOver.Error() {
 			t.Errorf("%+v", report)
+		}
+	})
+}
+
+// TestShutdownWithoutALimit (section 16): times that are longer together than a duration can be are as long as one can be.
+func TestShutdownWithoutALimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, workers := newShutdown(t, withPriority("low", 0), withPriority("high", 100))
+		workers.stop["low"], workers.stop["high"] = time.Hour, time.Hour
+		s.Start = &start{opened: make(chan struct{})}
+		time.AfterFunc(8*time.Second, func() { close(s.Start.(*start).opened) })
+		report, err := s.Run(t.Context(), shutdown.Plan{Groups: []shutdown.Group{{Time: math.MaxInt64}, {Priority: 100, Time: math.MaxInt64}}})
+		if err != nil || len(report.Pods) != 2 || !report.Pods[0].Released || !report.Pods[1].Released {
+			t.Errorf("%+v, %v", report, err)
 		}
 	})
 }
