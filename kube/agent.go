@@ -54,6 +54,9 @@ type Agent struct {
 	clients   *clients
 	registrar *node.Registrar
 	source    *podsource.Source
+	sink      *statussink.Sink
+	// delivered are the pods that the source delivered last.
+	delivered atomic.Pointer[[]*v1.Pod]
 	objects   *objects.Store
 	services  *objects.Services
 	classes   *objects.RuntimeClasses
@@ -235,7 +238,7 @@ func (a *Agent) makeObjects(c *podwright.Config) error {
 		return err
 	}
 	a.keeping.renew = []func() []types.UID{token.Renew, certificates.Renew}
-	c.Sources = append(slices.Clone(c.Sources), followed{a.source, a.objects, a.keeping.heard})
+	c.Sources = append(slices.Clone(c.Sources), followed{a.source, a.objects, &a.delivered, a.keeping.heard})
 	o := &c.Pods
 	if o.Objects == nil {
 		o.Objects = a.objects
@@ -294,7 +297,7 @@ func (a *Agent) makeSinks(c *podwright.Config) error {
 	if err != nil {
 		return err
 	}
-	c.Observe.Sinks = append(slices.Clone(c.Observe.Sinks), sink)
+	a.sink, c.Observe.Sinks = sink, append(slices.Clone(c.Observe.Sinks), sink)
 	if a.options.Local || c.Mirrors.Client != nil {
 		return nil
 	}
@@ -308,7 +311,8 @@ func (a *Agent) makeSinks(c *podwright.Config) error {
 // followed starts following the objects of pods before it delivers the pods to the engine.
 type followed struct {
 	*podsource.Source
-	objects *objects.Store
+	objects   *objects.Store
+	delivered *atomic.Pointer[[]*v1.Pod]
 	// heard is called each time the engine has received the set of pods.
 	heard func()
 }
@@ -327,6 +331,7 @@ func (f followed) Run(ctx context.Context, deliver func(ctx context.Context, pod
 		}
 		err := deliver(ctx, pods)
 		if err == nil {
+			f.delivered.Store(&pods)
 			f.heard()
 		}
 		return err
@@ -371,7 +376,7 @@ func (a *Agent) Run(ctx context.Context, engine Engine) error {
 	beside, stopBeside := context.WithCancel(context.WithoutCancel(ctx))
 	running, stop := context.WithCancel(ctx)
 	var parts, watch sync.WaitGroup
-	parallel := []func(context.Context) error{a.registrar.Run, a.services.Run, a.classes.Run, a.events.Run, a.letPodsCome, serve}
+	parallel := []func(context.Context) error{a.registrar.Run, a.services.Run, a.classes.Run, a.events.Run, a.letPodsCome, a.endLeftOut, serve}
 	if a.keeping.cache != nil {
 		parallel = append(parallel, a.runKeeping)
 	}
