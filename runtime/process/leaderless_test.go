@@ -13,6 +13,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/internal/patience"
+	"github.com/podwright/podwright/runtime/process/internal/osproc"
 )
 
 // leaderlessEnv makes the test binary a program whose main thread ends, which is legal, while another one goes on. The
@@ -60,8 +61,10 @@ func TestLeaderlessContainerRuns(t *testing.T) {
 		id := runContainer(t, r, shell("", leaderless))
 		pid := info(t, r, id).PID
 		patience.Until(t, "the main thread ends", func() bool { return zombie(pid) })
+		process, err := osproc.Identify(pid)
+		must(t, err)
 		must(t, r.Close(t.Context()))
-		defer func() { _ = unix.Kill(pid, unix.SIGKILL) }()
+		defer func() { must(t, osproc.KillSession(process)) }()
 		r = openRuntime(t, r.root, supervisor)
 		if s := status(t, r, id); s.GetState() != runtimeapi.ContainerState_CONTAINER_RUNNING || info(t, r, id).PID != pid {
 			t.Fatalf("%v, pid %d, want %d", s, info(t, r, id).PID, pid)
@@ -81,7 +84,7 @@ func TestLeaderlessChildEndsWithContainer(t *testing.T) {
 	dir := t.TempDir()
 	id := runContainer(t, r, shell(leaderlessEnv+"=1 setsid "+self+" & echo $!; "+waitForFile(dir+"/exit", "exit 0")))
 	child := identities(t, r, id, 1)[0]
-	defer func() { _ = unix.Kill(child.PID, unix.SIGKILL) }()
+	defer func() { must(t, osproc.KillSession(child)) }()
 	patience.Until(t, "the main thread ends", func() bool { return zombie(child.PID) })
 	touch(t, dir+"/exit")
 	if s := waitExit(t, r, id); s.GetExitCode() != 0 {

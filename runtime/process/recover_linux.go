@@ -315,7 +315,7 @@ func (r *Runtime) stillStarting(starting map[string]*container, wait time.Durati
 	return left
 }
 
-// beingStarted reports whether a supervisor lives that has not recorded what it started.
+// beingStarted reports whether a supervisor lives, or may live, that has not recorded what it started.
 func (c *container) beingStarted() bool {
 	if ok, _ := readRecord(c.dir, startedFile, &startedRecord{}); ok {
 		return false
@@ -324,5 +324,5 @@ func (c *container) beingStarted() bool {
 	if err == nil {
 		lock.Close()
 	}
-	return errors.Is(err, unix.EWOULDBLOCK)
+	return errors.Is(err, unix.EWOULDBLOCK) || scarce(err)
 }

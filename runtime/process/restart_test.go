@@ -247,7 +247,6 @@ func TestReusedSession(t *testing.T) {
 				var pid int
 				_, err := fmt.Fscanln(out, &pid)
 				must(t, err)
-				defer func() { _ = unix.Kill(pid, unix.SIGKILL) }()
 				patience.Until(t, "it runs", func() bool { return readFile(t, fmt.Sprintf("/proc/%d/comm", pid)) == "cat\n" })
 			}
 			must(t, leader.Wait())

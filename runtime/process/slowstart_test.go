@@ -48,9 +48,9 @@ func slowSupervisor(t *testing.T, dir string) (command *exec.Cmd, open func()) {
 	}
 	must(t, command.Start())
 	t.Cleanup(func() {
-		opener.Close()
 		_ = command.Process.Kill()
 		_ = command.Wait()
+		opener.Close()
 	})
 	return command, func() { opener.Close() }
 }
