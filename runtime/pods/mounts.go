@@ -57,7 +57,7 @@ func (st *starting) mounts(ctx context.Context, e *criconfig.Environment, imageI
 		}
 		out = append(out, &runtimeapi.Mount{ContainerPath: hostsPath, HostPath: file, SelinuxRelabel: m.selinux})
 	}
-	if file, err := m.dirs.TerminationFile(st.pod.UID, st.spec.Name, m.randomName()); err == nil {
+	if file, err := m.dirs.TerminationFile(st.pod.UID, st.spec.Name, m.randomName(), st.messageFiles()); err == nil {
 		out = append(out, &runtimeapi.Mount{
 			ContainerPath: absolute(meta.TerminationPath(st.spec)), HostPath: file, SelinuxRelabel: m.selinux,
 		})
@@ -65,6 +65,21 @@ func (st *starting) mounts(ctx context.Context, e *criconfig.Environment, imageI
 		m.options.Logger.Error(err, "No termination message file", "podUID", st.pod.UID, "container", st.spec.Name)
 	}
 	return out, nil
+}
+
+// messageFiles are the names of the files for messages of the container's runs that the runtime still has. Starts that fail
+// must not remove them, and a clock that was set back makes the newest look oldest.
+func (st *starting) messageFiles() map[string]bool {
+	names := map[string]bool{}
+	if st.status == nil {
+		return names
+	}
+	for _, c := range st.status.Containers {
+		if host := messageFile(c); c.Name == st.spec.Name && host != "" {
+			names[path.Base(host)] = true
+		}
+	}
+	return names
 }
 
 // absolute makes a container path absolute.

@@ -3,6 +3,7 @@ package pods_test
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -372,4 +373,25 @@ func TestParallelPulls(t *testing.T) {
 			}
 		})
 	}
+}
+
+// spec/runtime.md 12.5, 20: the message of the last run stays while the next start fails.
+func TestFailedStartsKeepTheMessage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(fake.Launch) fake.Script { return exits(1) })
+		pod := newPod()
+		w.syncAll(pod)
+		pass(second)
+		if err := os.WriteFile(w.read(pod).Container("app").Mounts["/dev/termination-log"], []byte("last words"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		w.fake.Inject(fake.Fault{Match: fake.Match{Method: fake.CreateContainer}, Effect: fake.Effect{Err: runtime.ErrInvalid}})
+		for range 500 {
+			w.sync(pod)
+			pass(10 * second)
+		}
+		if got := w.m.TerminationMessage(w.read(pod).Container("app")); got != "last words" || w.fake.CallCount(fake.CreateContainer) < 12 {
+			t.Errorf("12.5: message %q after %d attempts", got, w.fake.CallCount(fake.CreateContainer)-1)
+		}
+	})
 }

@@ -45,10 +45,15 @@ func (m *Manager) TerminationMessage(container *runtime.ContainerStatus) string 
 	return container.Message + messageDivider + left
 }
 
+// messageFile is the file on the host that a container leaves its message in, "" if it has none.
+func messageFile(c *runtime.ContainerStatus) string {
+	return c.Mounts[absolute(c.Annotations[meta.AnnotationTerminationMessagePath])]
+}
+
 // leftMessage reads the message file, or the log where the policy says so.
 func (m *Manager) leftMessage(c *runtime.ContainerStatus) string {
 	text := ""
-	if host := c.Mounts[absolute(c.Annotations[meta.AnnotationTerminationMessagePath])]; host != "" {
+	if host := messageFile(c); host != "" {
 		file, err := poddir.OpenFile(m.dirs.Path, host)
 		if err == nil {
 			text, err = tail(file, maxMessage)

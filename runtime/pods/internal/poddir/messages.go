@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// maxMessages is how many termination messages of one container stay: more than there are dead
-// containers whose message could still be asked for (spec/runtime.md 12.5).
+// maxMessages is how many termination messages of one container stay, those of runs that the runtime has among
+// them, even if those are more; of the others the newest stay, because a create whose outcome is unknown has
+// one of them (spec/runtime.md 12.5).
 const maxMessages = 10
 
 // message is a file with a termination message.
@@ -31,8 +32,8 @@ func oldest(files []message, keep int) []string {
 }
 
 // makeRoomForMessage removes old messages of a container, so that one that restarts forever does
-// not fill the disk with them.
-func makeRoomForMessage(root *os.Root, dir string) error {
+// not fill the disk with them. The kept names stay, and take the place of others.
+func makeRoomForMessage(root *os.Root, dir string, kept map[string]bool) error {
 	folder, err := root.OpenRoot(dir)
 	if err != nil {
 		return err
@@ -43,7 +44,12 @@ func makeRoomForMessage(root *os.Root, dir string) error {
 		return err
 	}
 	var files []message
+	others := maxMessages - 1
 	for _, name := range names {
+		if kept[name] {
+			others--
+			continue
+		}
 		info, err := folder.Lstat(name)
 		if err != nil {
 			continue // gone meanwhile
@@ -53,7 +59,7 @@ func makeRoomForMessage(root *os.Root, dir string) error {
 		}
 	}
 	var problems []error
-	for _, name := range oldest(files, maxMessages-1) {
+	for _, name := range oldest(files, max(others, 1)) {
 		if err := folder.Remove(name); !errors.Is(err, fs.ErrNotExist) {
 			problems = append(problems, err)
 		}

@@ -51,7 +51,7 @@ func TestNamesNeverEscape(t *testing.T) {
 		name := rapid.OneOf(rapid.String(), rapid.StringMatching(`(\.\.|/|a|\x00){0,6}`))
 		uid, volume, container := name.Draw(t, "uid"), name.Draw(t, "volume"), name.Draw(t, "container")
 		_, _ = emptyDir(s, types.UID(uid), volume, nil)
-		_, _ = s.TerminationFile(types.UID(uid), container, "0123abcd")
+		_, _ = s.TerminationFile(types.UID(uid), container, "0123abcd", nil)
 		_, _ = s.HostsFile(types.UID(uid), nil)
 		entries, err := os.ReadDir(outer)
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -356,12 +356,12 @@ func TestOldMessagesGo(t *testing.T) {
 		}
 		return len(entries)
 	}
-	other, err := s.TerminationFile("u", "other", "00000000")
+	other, err := s.TerminationFile("u", "other", "00000000", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range 30 {
-		path, err := s.TerminationFile("u", "c", fmt.Sprintf("%08x", i))
+		path, err := s.TerminationFile("u", "c", fmt.Sprintf("%08x", i), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -371,6 +371,36 @@ func TestOldMessagesGo(t *testing.T) {
 	}
 	if count(other) != 1 {
 		t.Error("12.5: another container's start takes a message")
+	}
+}
+
+// TestMessagesOfContainersStay is 12.5: starts that fail take no message of a container that the runtime has, and leave few files.
+func TestMessagesOfContainersStay(t *testing.T) {
+	s := newStore(t)
+	kept := map[string]bool{"gone": true}
+	for n := range 12 {
+		name := fmt.Sprintf("%08x", n)
+		path, err := s.TerminationFile("u", "c", name, kept)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept[name] = true
+		write(t, path, "last words")
+		for i := range 30 {
+			if _, err := s.TerminationFile("u", "c", fmt.Sprintf("%04x%04x", n+1, i), kept); err != nil {
+				t.Fatal(err)
+			}
+		}
+		entries, err := os.ReadDir(filepath.Dir(path))
+		if err != nil || len(entries) > max(10, n+3) {
+			t.Errorf("12.5: %d files, %v", len(entries), err)
+		}
+	}
+	for name := range kept {
+		text, err := os.ReadFile(filepath.Join(s.Path, "u", "containers", "c", name))
+		if name != "gone" && (err != nil || string(text) != "last words") {
+			t.Errorf("12.5: %s has %q, %v", name, text, err)
+		}
 	}
 }
 

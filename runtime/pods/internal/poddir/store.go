@@ -63,8 +63,8 @@ func (s Store) Make(uid types.UID) error {
 }
 
 // TerminationFile makes the file for a container's termination message. name must be new
-// for every start (spec/runtime.md 12.5).
-func (s Store) TerminationFile(uid types.UID, container, name string) (string, error) {
+// for every start; the files of the kept names stay (spec/runtime.md 12.5).
+func (s Store) TerminationFile(uid types.UID, container, name string, kept map[string]bool) (string, error) {
 	if err := podinfo.CheckName("container name", container); err != nil {
 		return "", err
 	}
@@ -80,7 +80,7 @@ func (s Store) TerminationFile(uid types.UID, container, name string) (string, e
 			return "", err
 		}
 	case errors.Is(err, fs.ErrExist):
-		if err := makeRoomForMessage(root, dir); err != nil {
+		if err := makeRoomForMessage(root, dir, kept); err != nil {
 			return "", err
 		}
 	case err != nil:
