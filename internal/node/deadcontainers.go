@@ -179,7 +179,7 @@ func (d *DeadContainers) Reclaim(ctx context.Context) error {
 		return nil
 	}
 	return d.Collector.GarbageCollect(ctx, pods.GCPolicy{
-		SourcesReady: d.Heard(), Pressure: true, Hold: d.Removals.Hold,
+		SourcesReady: d.Heard(), Pressure: true, NeverRan: d.neverRan, Hold: d.Removals.Hold,
 		ContentShouldBeRemoved: d.ContentGoes, RuntimeShouldBeRemoved: d.runtimeGoes,
 		Permits: func(a pods.GCAction) bool { return d.Permit.await(ctx, d.Clock, gcAction(a)).IsZero() },
 	})
@@ -217,7 +217,7 @@ func (d *DeadContainers) Collect(
 
 func (d *DeadContainers) policy(contentGoes func(types.UID) bool) pods.GCPolicy {
 	return pods.GCPolicy{
-		MinAge: d.Keep.MinAge, FinishedAt: d.finishedAt,
+		MinAge: d.Keep.MinAge, FinishedAt: d.finishedAt, NeverRan: d.neverRan,
 		MaxPerContainer: d.Keep.PerName, MaxContainers: d.Keep.Total,
 		SourcesReady: d.Heard(), Hold: d.Removals.Hold,
 		ContentShouldBeRemoved: func(uid types.UID) bool { return contentGoes(uid) || d.endedWithContent(uid) },
@@ -234,16 +234,30 @@ func (d *DeadContainers) endedWithContent(uid types.UID) bool {
 
 // finishedAt returns when a container ended, zero if that was not read.
 func (d *DeadContainers) finishedAt(uid types.UID, id runtime.ContainerID) time.Time {
-	status, err := d.Views.Get(uid)
-	if err != nil {
-		return time.Time{}
-	}
-	for _, s := range status.Containers {
-		if s.ID == id {
-			return s.FinishedAt
-		}
+	if c := d.seen(uid, id); c != nil {
+		return c.FinishedAt
 	}
 	return time.Time{}
+}
+
+// neverRan reports whether a container's start was aborted.
+func (d *DeadContainers) neverRan(uid types.UID, id runtime.ContainerID) bool {
+	c := d.seen(uid, id)
+	return c != nil && c.StartAborted()
+}
+
+// seen returns what was last read of a container, nil if nothing was.
+func (d *DeadContainers) seen(uid types.UID, id runtime.ContainerID) *runtime.ContainerStatus {
+	status, err := d.Views.Get(uid)
+	if err != nil || status == nil {
+		return nil
+	}
+	for _, c := range status.Containers {
+		if c.ID == id {
+			return c
+		}
+	}
+	return nil
 }
 
 // gcAction turns the choice about a container or sandbox into an action of a plan.

@@ -187,7 +187,7 @@ func TestReaperLooksAtWhatDied(t *testing.T) {
 func TestCollectionIsShownAsAPlan(t *testing.T) {
 	finished := time.Unix(1000, 0)
 	m := &machine{
-		views: map[types.UID]*runtime.PodStatus{"u": {Containers: []*runtime.ContainerStatus{{ID: runtime.ContainerID{ID: "c1"}, FinishedAt: finished}}}},
+		views: map[types.UID]*runtime.PodStatus{"u": {Containers: []*runtime.ContainerStatus{{ID: runtime.ContainerID{ID: "c1"}, FinishedAt: finished}, {ID: runtime.ContainerID{ID: "c3"}, State: runtime.Exited, Reason: "StartError", Message: "failed to create containerd task: context canceled"}}}},
 		actions: []pods.GCAction{
 			{ID: "c1", Container: "app", Namespace: "ns", Pod: "web", PodUID: "u", Reason: "it is old", Age: 90*time.Second + 1},
 			{ID: "s1", Sandbox: true, Namespace: "ns", Pod: "web", PodUID: "u", Kept: rule.Denial{Rule: rule.SandboxReady}},
@@ -209,6 +209,9 @@ func TestCollectionIsShownAsAPlan(t *testing.T) {
 	if p := m.policy; p.MaxPerContainer != 2 || p.MaxContainers != 10 || p.MinAge != time.Minute ||
 		!p.FinishedAt("u", runtime.ContainerID{ID: "c1"}).Equal(finished) || !p.FinishedAt("u", runtime.ContainerID{ID: "c2"}).IsZero() || !p.FinishedAt("unread", runtime.ContainerID{}).IsZero() {
 		t.Errorf("policy %+v", p)
+	}
+	if p := m.policy; p.NeverRan("u", runtime.ContainerID{ID: "c1"}) || p.NeverRan("u", runtime.ContainerID{ID: "c2"}) || !p.NeverRan("u", runtime.ContainerID{ID: "c3"}) {
+		t.Errorf("CG9: which never ran: %+v", p)
 	}
 	done := 0
 	err = d.Collect(t.Context(), d.ContentGoes, func(a cleanup.Action) bool { return a.Step == cleanup.StepContainers }, func(a cleanup.Action, err error) {

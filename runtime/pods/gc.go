@@ -31,6 +31,10 @@ type GCPolicy struct {
 	// FinishedAt returns when a container ended, zero if that is not known.
 	// Asked only if there is a MinAge; must not block. Nil: never known.
 	FinishedAt func(uid types.UID, id runtime.ContainerID) time.Time
+	// NeverRan reports whether an exited container never ran, because its start was
+	// aborted ([runtime.ContainerStatus.StartAborted]): it does not count as one that is
+	// kept. It must not block. Nil: that is not known of any.
+	NeverRan func(uid types.UID, id runtime.ContainerID) bool
 	// MaxPerContainer is how many dead containers are kept per pod and
 	// container name. Zero takes the default of 1; for none use KeepNone.
 	// Negative means no limit.
@@ -84,7 +88,7 @@ type GCAction struct {
 
 // choice returns the policy in the form that package sweep takes.
 func (p *GCPolicy) choice() sweep.Policy {
-	out := sweep.Policy{MinAge: p.MinAge, MaxPerContainer: p.MaxPerContainer, MaxContainers: p.MaxContainers}
+	out := sweep.Policy{MinAge: p.MinAge, NeverRan: p.NeverRan, MaxPerContainer: p.MaxPerContainer, MaxContainers: p.MaxContainers}
 	switch {
 	case p.KeepNone:
 		out.MaxPerContainer = 0

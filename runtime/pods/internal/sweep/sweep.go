@@ -20,7 +20,10 @@ type Policy struct {
 	MinAge time.Duration
 	// FinishedAt returns when a container ended, zero if that is not known. Nil:
 	// never known.
-	FinishedAt      func(uid types.UID, id runtime.ContainerID) time.Time
+	FinishedAt func(uid types.UID, id runtime.ContainerID) time.Time
+	// NeverRan reports whether an exited container never ran, because its start was aborted. Nil:
+	// not known of any.
+	NeverRan        func(uid types.UID, id runtime.ContainerID) bool
 	MaxPerContainer int
 	MaxContainers   int
 	// Gone reports whether a pod loses everything that is dead.
@@ -65,6 +68,10 @@ func keptUnstarted() rule.Denial {
 	return rule.NotStartedYet.Because("it may be about to start")
 }
 
+func keptUntilNext() rule.Denial {
+	return rule.NotStartedYet.Because("it never ran, and the next start of its name takes its place")
+}
+
 func keptLimit() rule.Denial {
 	return rule.WithinLimits.Because("as many of its name may be kept")
 }
@@ -95,23 +102,29 @@ func Containers(pods []*runtime.Pod, policy Policy, now time.Time) []Container {
 		}
 		for _, u := range of {
 			var cut []Container
-			u, cut = keep(u, policy.MaxPerContainer)
+			u, cut = policy.keep(u, policy.MaxPerContainer)
 			victims = append(victims, because(cut, becauseMore)...)
 			if len(u) > 0 {
 				units = append(units, u)
 			}
 		}
 	}
-	cut := overTotal(units, policy.MaxContainers)
+	cut := policy.overTotal(units)
 	victims = append(victims, because(cut, becauseTotal)...)
 	goes := map[string]bool{}
 	for _, c := range cut {
 		goes[c.ID.ID] = true
 	}
 	for _, u := range units {
-		for i, c := range u {
-			if c.Kept = keptLimit(); i == 0 {
-				c.Kept = keptNewest()
+		told := false
+		for _, c := range u {
+			switch never := policy.neverRan(c); {
+			case never:
+				c.Kept = keptUntilNext()
+			case told:
+				c.Kept = keptLimit()
+			default:
+				c.Kept, told = keptNewest(), true
 			}
 			if !goes[c.ID.ID] {
 				stay = append(stay, c)
@@ -171,18 +184,37 @@ func (p *Policy) end(pod *runtime.Pod, c *runtime.Container) time.Time {
 	return c.CreatedAt
 }
 
-// keep splits off what is beyond the newest n; a negative n keeps all.
-func keep(unit []Container, n int) (kept, cut []Container) {
-	if n < 0 || len(unit) <= n {
+// neverRan reports whether a container was only created.
+func (p *Policy) neverRan(c Container) bool {
+	return c.State == runtime.Created || c.State == runtime.Exited && p.NeverRan != nil && p.NeverRan(c.Pod.UID, c.ID)
+}
+
+// keep splits off what is beyond the newest n; a negative n keeps all. One that never ran does not
+// count: it tells nothing of how the run before it ended. The newest of its name stays beside the
+// runs, because its start may still be under way, and no other does (spec/cleanup.md CG9).
+func (p *Policy) keep(unit []Container, n int) (kept, cut []Container) {
+	if n < 0 {
 		return unit, nil
 	}
-	return unit[:n], unit[n:]
+	runs := 0
+	for i, c := range unit {
+		switch never := p.neverRan(c); {
+		case never && i == 0 && n > 0:
+			kept = append(kept, c)
+		case never || runs == n:
+			cut = append(cut, c)
+		default:
+			kept = append(kept, c)
+			runs++
+		}
+	}
+	return kept, cut
 }
 
 // overTotal cuts every unit to its share of the total and then drops the oldest
 // (spec/cleanup.md CG4 c).
-func overTotal(units [][]Container, total int) (victims []Container) {
-	count := 0
+func (p *Policy) overTotal(units [][]Container) (victims []Container) {
+	count, total := 0, p.MaxContainers
 	for _, u := range units {
 		count += len(u)
 	}
@@ -192,7 +224,7 @@ func overTotal(units [][]Container, total int) (victims []Container) {
 	share := max(1, total/len(units))
 	var rest []Container
 	for _, u := range units {
-		kept, cut := keep(u, share)
+		kept, cut := p.keep(u, share)
 		victims = append(victims, cut...)
 		rest = append(rest, kept...)
 	}

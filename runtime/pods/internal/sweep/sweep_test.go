@@ -64,6 +64,11 @@ func noneGone(types.UID) bool { return false }
 
 func goneIs(uid types.UID) func(types.UID) bool { return func(u types.UID) bool { return u == uid } }
 
+// neverRan says which containers never ran, although they look exited.
+func neverRan(ids ...string) func(types.UID, runtime.ContainerID) bool {
+	return func(_ types.UID, id runtime.ContainerID) bool { return slices.Contains(ids, id.ID) }
+}
+
 func TestNewestDeadContainersAreKept(t *testing.T) {
 	ten := make([]*runtime.Pod, 0, 10)
 	for i := range 10 {
@@ -84,6 +89,11 @@ func TestNewestDeadContainersAreKept(t *testing.T) {
 		{"CG1 min age", []*runtime.Pod{pod("u", "c=exited@10 c=exited@20 c=exited@3700 c=exited@3800")}, sweep.Policy{MinAge: time.Hour, MaxPerContainer: 1, MaxContainers: -1}, "uc3800"},
 		{"CG1 no min age: whatever the clock says", []*runtime.Pod{pod("u", "c=exited@-20 c=exited@-10")}, sweep.Policy{MaxPerContainer: 1, MaxContainers: -1}, "uc-10"},
 		{"CG2 edge 21: created just now", []*runtime.Pod{pod("u", "c=created@59 d=created@61")}, sweep.Policy{MaxPerContainer: 0, MaxContainers: -1}, "ud61"},
+		{"CG9 one that was only created tells nothing", []*runtime.Pod{pod("u", "c=created@61 c=exited@120 c=exited@180")}, sweep.Policy{MaxPerContainer: 1, MaxContainers: -1}, "uc180"},
+		{"CG9 whose start was aborted", []*runtime.Pod{pod("u", "c=exited@11 c=exited@12 c=exited@120 c=exited@180")}, sweep.Policy{MaxPerContainer: 1, MaxContainers: -1, NeverRan: neverRan("uc11", "uc12")}, "uc180 uc12"},
+		{"CG9 only created, twice", []*runtime.Pod{pod("u", "c=created@61 c=created@62")}, sweep.Policy{MaxPerContainer: 1, MaxContainers: -1}, "uc62"},
+		{"CG8 total 2: the run stays", []*runtime.Pod{pod("u", "c=created@61 c=exited@120 c=exited@180")}, sweep.Policy{MaxPerContainer: -1, MaxContainers: 2}, "uc180"},
+		{"CG4b none", []*runtime.Pod{pod("u", "c=created@61 c=exited@120")}, sweep.Policy{MaxPerContainer: 0, MaxContainers: -1}, "uc120 uc61"},
 		{"CG8 total 0", []*runtime.Pod{pod("u", "c=exited@10 d=exited@20")}, sweep.Policy{MaxPerContainer: -1, MaxContainers: 0}, "ud20 uc10"},
 		{"CG8 total 4 of 6", []*runtime.Pod{pod("u", "c=exited@1 c=exited@2 c=exited@3 c=exited@4 c=exited@5 c=exited@6")}, sweep.Policy{MaxPerContainer: -1, MaxContainers: 4}, "uc6 uc5"},
 		{"CG8 total 5, 5 pods of 2", five, sweep.Policy{MaxPerContainer: -1, MaxContainers: 5}, "p4-c204 p3-c203 p2-c202 p1-c201 p0-c200"},
