@@ -196,6 +196,10 @@ func quotaFor(now CgroupResources, period int64) int64 {
 	return now.CPUQuota * period / now.CPUPeriod
 }
 
+// unthrottled is memory.high without a limit (13.6), math.MaxInt64: the kernel takes it for "max", a word that a
+// runtime need not know.
+const unthrottled = "9223372036854775807"
+
 // update changes one container and remembers it.
 func (r *resizing) update(ctx context.Context, step resize.Step) error {
 	m := r.m
@@ -203,6 +207,9 @@ func (r *resizing) update(ctx context.Context, step resize.Step) error {
 	linux := criconfig.LinuxResources(step.Resources, m.node)
 	full := criconfig.ContainerResources(r.pod, c.spec, m.node)
 	linux.Unified = full.GetUnified()
+	if _, throttled := linux.Unified["memory.high"]; !throttled && linux.Unified != nil && m.node.MemoryFactor > 0 {
+		linux.Unified["memory.high"] = unthrottled // a key that is left out keeps its value
+	}
 	if full.GetMemorySwapLimitInBytes() > 0 {
 		linux.MemorySwapLimitInBytes = linux.MemoryLimitInBytes // 13.5
 	}
