@@ -54,6 +54,8 @@ type continuation struct {
 	kill *podworkers.KillOptions
 	// again: once it has stopped, it starts again.
 	again bool
+	// began: what it holds was not released by an earlier agent, even if nothing of it runs any more.
+	began bool
 }
 
 // continuationOf decides how a pod continues, given its record.
@@ -71,7 +73,7 @@ func continuationOf(pod *v1.Pod, r *checkpoint.Record, now time.Time) continuati
 	if r.Termination == nil || r.Finished && !r.Termination.Evicted {
 		return c
 	}
-	c.kill = killOf(r, now)
+	c.kill, c.began = killOf(r, now), !r.StartedAt.IsZero() && !r.Finished
 	// A pod that was removed and is desired again: its next life begins after this end.
 	c.again = !r.Termination.Evicted && podinfo.Static(pod) && pod.DeletionTimestamp == nil && (!r.Terminal() || removed)
 	return c
@@ -101,11 +103,14 @@ func (c continuation) complete(update podworkers.UpdateOptions) []podworkers.Upd
 	if c.kill == nil {
 		return []podworkers.UpdateOptions{update}
 	}
-	if update.Type == podworkers.Kill {
-		update.Kill = join(update.Kill, c.kill)
-		return []podworkers.UpdateOptions{update}
-	}
 	kill, again := update, update
+	if c.began && kill.RunningPod == nil { // so that its worker carries out its end in full (U1, W6)
+		kill.RunningPod = &runtime.Pod{UID: kill.Pod.UID, Namespace: kill.Pod.Namespace, Name: kill.Pod.Name}
+	}
+	if update.Type == podworkers.Kill {
+		kill.Kill = join(update.Kill, c.kill)
+		return []podworkers.UpdateOptions{kill}
+	}
 	kill.Type, kill.Kill = podworkers.Kill, c.kill
 	if !c.again {
 		return []podworkers.UpdateOptions{kill}
