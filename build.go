@@ -60,7 +60,7 @@ func (p *parts) tie() {
 	store := p.loop.Store()
 	*p.residents = node.Residents{
 		Desired: store, Statuses: p.status, Lives: p.workers, Stopping: p.syncer.Stopping, Heard: p.loop.Ready,
-		Ending: p.journal.Ending, Holding: p.journal.Holding, Open: p.loop.OpenVerdict,
+		Ending: p.journal.Ending, Holding: p.journal.Holding, Open: p.loop.OpenVerdict, Queue: p.loop.OpenVerdicts,
 	}
 	*p.wakes = node.Wakes{Residents: p.residents, Update: func(u podworkers.UpdateOptions) { p.workers.UpdatePod(u) }, Refresh: p.pods.Refresh, Clock: p.config.Clock}
 	p.shown = &node.Shown{Residents: p.residents, Pulling: p.pods.Pulling, Translate: store.TranslateUID}
@@ -232,7 +232,7 @@ func (p *parts) buildAdmission() (err error) {
 		HTTP2: p.config.Probes.HTTP2, GRPCTLS: p.config.Probes.GRPCTLS, Events: p.config.Observe.Events,
 	}
 	policies, problem := admission.BySource(a.Sources)
-	policies = policies.Counting(p.residents.Departing)
+	policies = policies.Counting(p.residents.Departing).InOrder(p.residents.Ahead)
 	p.policies = policies
 	p.uids = recovery.NewOwnUIDs(filepath.Join(p.config.RootDir, "state", "uid-key"), policies.OwnUIDs)
 	p.review = admission.Reviews(append([]admission.Handler{policies}, a.Handlers...)...)

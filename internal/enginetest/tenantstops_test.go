@@ -8,6 +8,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
 
 	"github.com/podwright/podwright"
@@ -119,5 +120,38 @@ func TestTenantThatWaitsKeepsNoOtherOut(t *testing.T) {
 			}
 			return nil
 		})
+	})
+}
+
+// TestTenantsPodsGetRoomInTheirOrder: PS4. A pod that waits for another one of its source to stop is not overtaken by a
+// later one that would leave it no room. A smaller one that leaves it its room starts at once.
+func TestTenantsPodsGetRoomInTheirOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt := fake.New(fake.Options{Script: func(fake.Launch) fake.Script { return fake.Script{IgnoreTERM: true} }})
+		r := newTenant(t, rt, t.TempDir(), admission.SourcePolicy{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse("5")}})
+		r.set()
+		slow := func(name, cpu string) *v1.Pod {
+			p := asking(newPod(name), cpu)
+			p.Spec.TerminationGracePeriodSeconds = ptr.To[int64](60)
+			return p
+		}
+		stays, waits, late, small := slow("stays", "1"), slow("waits", "3500m"), slow("late", "1"), slow("small", "500m")
+		r.asks(slow("stops", "2"), stays)
+		r.phase("uid-stops", v1.PodRunning, time.Minute)
+		r.phase(stays.UID, v1.PodRunning, time.Minute)
+		r.asks(stays, waits)
+		<-time.After(10 * time.Second)
+		r.asks(stays, waits, small)
+		r.phase(small.UID, v1.PodRunning, 5*time.Second)
+		r.asks(stays, waits, small, late)
+		<-time.After(5 * time.Second)
+		if n := rt.Running(waits.UID, "main") + rt.Running(late.UID, "main"); n > 0 {
+			t.Errorf("%d of the waiting pods run", n)
+		}
+		r.phase(waits.UID, v1.PodRunning, 2*time.Minute)
+		r.rejected(late.UID, "OutOfcpu")
+		if n := rt.Running("uid-stops", "main"); n > 0 {
+			t.Error("it has not waited for the pod that stops")
+		}
 	})
 }

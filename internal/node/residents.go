@@ -3,6 +3,7 @@ package node
 import (
 	"cmp"
 	"errors"
+	"iter"
 	"maps"
 	"slices"
 
@@ -49,6 +50,8 @@ type Residents struct {
 	Heard func() bool
 	// Open returns what the verdict of a pod waits for, false if the pod has one. Nil: all have one.
 	Open func(uid types.UID) (syncloop.OpenVerdict, bool)
+	// Queue returns the pods that wait for their verdict, in the order of their arrival.
+	Queue func() []syncloop.OpenVerdict
 }
 
 // All returns every pod. A pod that is being stopped is returned as its worker has it.
@@ -105,6 +108,21 @@ func (r *Residents) waitsWithoutClaim(uid types.UID) bool {
 func yields(err error) bool {
 	var waits interface{ Yields() bool }
 	return errors.As(err, &waits) && waits.Yields()
+}
+
+// Ahead yields the pods that came before a pod and wait for their verdict, with what they wait for. They came before
+// every pod that does not wait.
+func (r *Residents) Ahead(uid types.UID) iter.Seq2[*v1.Pod, error] {
+	return func(yield func(*v1.Pod, error) bool) {
+		for _, open := range r.Queue() {
+			if open.UID == uid {
+				return
+			}
+			if pod, desired := r.Desired.Get(open.UID); desired && !yield(pod, open.Err) {
+				return
+			}
+		}
+	}
 }
 
 // Evictable returns the pods that are running or about to run, each with its newest status.

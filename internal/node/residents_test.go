@@ -92,6 +92,25 @@ func TestOpenVerdictsWithoutClaimAreNotActive(t *testing.T) {
 	}
 }
 
+// TestAhead: PS4. The pods that wait and came before one; all of them came before a pod that does not wait.
+func TestAhead(t *testing.T) {
+	r, _ := residents(newPod("first"), newPod("second"), newPod("third"))
+	r.Queue = func() []syncloop.OpenVerdict {
+		return []syncloop.OpenVerdict{{UID: "first", Err: errMakingRoom}, {UID: "dropped"}, {UID: "second"}, {UID: "third"}}
+	}
+	for uid, want := range map[types.UID][]types.UID{"first": nil, "third": {"first", "second"}, "judged": {"first", "second", "third"}} {
+		var got []types.UID
+		for pod, err := range r.Ahead(uid) {
+			if got = append(got, pod.UID); (err == nil) == (pod.UID == "first") {
+				t.Errorf("%s waits for %v", pod.UID, err)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("ahead of %s: %v, want %v", uid, got, want)
+		}
+	}
+}
+
 // TestDeparting: of the pods that hold something, those that no source wants any more, whether they
 // are being stopped yet or not, and those that are being stopped.
 func TestDeparting(t *testing.T) {

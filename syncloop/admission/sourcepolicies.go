@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/podinfo"
 )
@@ -19,6 +21,8 @@ type SourcePolicies struct {
 	policies *policyTable
 	// departing is the argument of Counting, or nil.
 	departing func() []*v1.Pod
+	// ahead is the argument of InOrder, or nil.
+	ahead func(pod types.UID) iter.Seq2[*v1.Pod, error]
 }
 
 var _ Asker = (*SourcePolicies)(nil)
@@ -108,4 +112,13 @@ func (h *SourcePolicies) Counting(departing func() []*v1.Pod) *SourcePolicies {
 	counting := *h
 	counting.departing = departing
 	return &counting
+}
+
+// InOrder returns the same policies, but with these a pod also waits if it has room, but leaves none to an earlier pod
+// of its source that waits. ahead yields the pods that came before one and have no verdict yet, each with its error of
+// [SourcePolicies.Ask], which may be wrapped; others are ignored. It must not block.
+func (h *SourcePolicies) InOrder(ahead func(pod types.UID) iter.Seq2[*v1.Pod, error]) *SourcePolicies {
+	ordered := *h
+	ordered.ahead = ahead
+	return &ordered
 }

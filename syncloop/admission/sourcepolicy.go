@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -145,7 +146,7 @@ func (h *SourcePolicies) Admit(r Request) Verdict {
 }
 
 // Ask also counts the pods that the source already has. An error means that the pod has room as
-// soon as other pods of its source have stopped.
+// soon as other pods of its source have stopped, or that earlier pods wait for that.
 func (h *SourcePolicies) Ask(r Request) (Verdict, error) {
 	if v := h.Review(r.Pod); !v.Admitted() {
 		return v, nil
@@ -155,7 +156,7 @@ func (h *SourcePolicies) Ask(r Request) (Verdict, error) {
 	if !found || p.MaxPods <= 0 && len(p.Requests) == 0 {
 		return Verdict{}, nil
 	}
-	leaving := h.leaving(r.Pod, source)
+	leaving, replaces := h.leaving(r.Pod, source)
 	used := use{requests: v1.ResourceList{}}
 	for other := range r.others() {
 		if other.Annotations[podinfo.AnnotationSource] == source && leaving[other.UID] == nil {
@@ -165,6 +166,7 @@ func (h *SourcePolicies) Ask(r Request) (Verdict, error) {
 	if v := p.fit(source, r.Pod, used); !v.Admitted() {
 		return v, nil
 	}
+	later := use{used.pods, maps.Clone(used.requests)} // when those that leave have gone, and those that wait have come
 	patience := time.Duration(0)
 	for _, other := range leaving {
 		used.count(other)
@@ -173,33 +175,65 @@ func (h *SourcePolicies) Ask(r Request) (Verdict, error) {
 	if v := p.fit(source, r.Pod, used); !v.Admitted() {
 		return Verdict{}, &stoppingError{source: source, pods: len(leaving), lacks: v.Message, patience: patience}
 	}
+	if replaces {
+		return Verdict{}, nil
+	}
+	waiting := h.waiting(r.Pod, source)
+	for _, other := range waiting {
+		later.count(other)
+	}
+	if v := p.fit(source, r.Pod, later); !v.Admitted() {
+		return Verdict{}, &stoppingError{source: source, waiting: len(waiting), lacks: v.Message, patience: patience}
+	}
 	return Verdict{}, nil
 }
 
 // leaving returns the pods of a source that are about to go, except those that go before the pod
-// starts anyway: its earlier life and, if it is static, the pod of its name.
-func (h *SourcePolicies) leaving(pod *v1.Pod, source string) map[types.UID]*v1.Pod {
-	out := map[types.UID]*v1.Pod{}
+// starts anyway: its earlier life and, if it is static, the pod of its name. It reports whether there
+// is such a one, which the pod replaces.
+func (h *SourcePolicies) leaving(pod *v1.Pod, source string) (out map[types.UID]*v1.Pod, replaces bool) {
+	out = map[types.UID]*v1.Pod{}
 	if h.departing == nil {
-		return out
+		return out, false
 	}
 	for _, other := range h.departing() {
-		replaced := podinfo.Static(pod) && other.Namespace == pod.Namespace && other.Name == pod.Name
-		if other.Annotations[podinfo.AnnotationSource] == source && other.UID != pod.UID && !replaced {
+		if other.Annotations[podinfo.AnnotationSource] != source {
+			continue
+		}
+		if other.UID == pod.UID || podinfo.Static(pod) && other.Namespace == pod.Namespace && other.Name == pod.Name {
+			replaces = true
+		} else {
 			out[other.UID] = other
+		}
+	}
+	return out, replaces
+}
+
+// waiting returns the pods of a source that came before a pod and wait for others to stop.
+func (h *SourcePolicies) waiting(pod *v1.Pod, source string) (out []*v1.Pod) {
+	if h.ahead == nil {
+		return nil
+	}
+	for other, err := range h.ahead(pod.UID) {
+		var wait *stoppingError
+		if errors.As(err, &wait) && wait.source == source {
+			out = append(out, other)
 		}
 	}
 	return out
 }
 
-// stoppingError says that a pod waits for others of its source to stop.
+// stoppingError says that a pod waits for others of its source to stop, or for earlier pods that do.
 type stoppingError struct {
 	source, lacks string
-	pods          int
+	pods, waiting int
 	patience      time.Duration
 }
 
 func (e *stoppingError) Error() string {
+	if e.waiting > 0 {
+		return fmt.Sprintf("it waits for earlier pods of source %q that wait for others to be stopped (%d); with them: %s", e.source, e.waiting, e.lacks)
+	}
 	return fmt.Sprintf("it waits for pods of source %q that are being stopped (%d); with them: %s", e.source, e.pods, e.lacks)
 }
 

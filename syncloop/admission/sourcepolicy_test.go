@@ -2,6 +2,8 @@ package admission_test
 
 import (
 	"errors"
+	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +11,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/podwright/podwright/syncloop/admission"
@@ -165,6 +168,72 @@ func TestPodWaitsForThoseOfItsSourceThatStop(t *testing.T) {
 		if direct := h.Admit(r); direct.Admitted() == (tc.waits || tc.reason != "") {
 			t.Errorf("%s: Admit says %+v", name, direct)
 		}
+	}
+}
+
+// TestLaterPodLeavesEarlierOnesTheirRoom (PS4): a pod that fits beside those that stop waits nevertheless if an earlier one of
+// its source, which waits for them, would have no room then.
+func TestLaterPodLeavesEarlierOnesTheirRoom(t *testing.T) {
+	h, err := admission.BySource(map[string]admission.SourcePolicy{"tenant": {Requests: list("cpu", "5")}, "other": {Requests: list("cpu", "5")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := func(name, source, cpu string) *v1.Pod {
+		p := pod("uid-"+name, from(source), requests("cpu", cpu))
+		p.Name = name
+		return p
+	}
+	stays, stops, first, second := named("stays", "tenant", "1"), named("stops", "tenant", "2"), named("first", "tenant", "3500m"), named("second", "tenant", "1")
+	departing := []*v1.Pod{stops}
+	var errs map[types.UID]error
+	h = h.Counting(func() []*v1.Pod { return departing }).InOrder(func(uid types.UID) iter.Seq2[*v1.Pod, error] {
+		return func(yield func(*v1.Pod, error) bool) {
+			for _, p := range []*v1.Pod{first, second} {
+				if p.UID == uid || !yield(p, errs[p.UID]) {
+					return
+				}
+			}
+		}
+	})
+	ask := func(p *v1.Pod) string {
+		v, err := h.Ask(admission.Request{Pod: p, Others: slices.Values([]*v1.Pod{stays})})
+		if err == nil {
+			return v.Reason
+		}
+		errs[p.UID] = fmt.Errorf("no verdict: %w", err)
+		return err.Error()
+	}
+	errs = map[types.UID]error{}
+	if got := ask(second); got != "" {
+		t.Errorf("none waits: %q", got)
+	}
+	errs[first.UID] = errors.New("another reason")
+	if got := ask(second); got != "" {
+		t.Errorf("an earlier one waits for something else: %q", got)
+	}
+	if got := ask(first); !strings.Contains(got, "that are being stopped (1)") {
+		t.Errorf("the first: %q", got)
+	}
+	if got := ask(named("small", "tenant", "500m")); got != "" {
+		t.Errorf("one that leaves it its room: %q", got)
+	}
+	for range 2 {
+		if got := ask(second); !strings.Contains(got, `it waits for earlier pods of source "tenant" that wait for others to be stopped (1)`) {
+			t.Errorf("the second: %q", got)
+		}
+	}
+	for p, want := range map[*v1.Pod]string{
+		named("third", "tenant", "100m"): "(2)", named("big", "tenant", "4500m"): "OutOfcpu",
+		named("stops", "tenant", "3"): "", // it replaces the one that stops
+		named("else", "other", "5"):   "",
+	} {
+		if got := ask(p); !strings.Contains(got, want) || want == "" && got != "" {
+			t.Errorf("%s: %q, want %q", p.Name, got, want)
+		}
+	}
+	departing = nil
+	if got := ask(first); got != "" {
+		t.Errorf("the first at the end: %q", got)
 	}
 }
 
