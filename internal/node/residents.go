@@ -111,14 +111,14 @@ func yields(err error) bool {
 }
 
 // Ahead yields the pods that came before a pod and wait for their verdict, with what they wait for. They came before
-// every pod that does not wait.
+// every pod that does not wait. Those that have waited too long are left out: they keep no other pod waiting (IN6).
 func (r *Residents) Ahead(uid types.UID) iter.Seq2[*v1.Pod, error] {
 	return func(yield func(*v1.Pod, error) bool) {
 		for _, open := range r.Queue() {
 			if open.UID == uid {
 				return
 			}
-			if pod, desired := r.Desired.Get(open.UID); desired && !yield(pod, open.Err) {
+			if pod, desired := r.Desired.Get(open.UID); desired && !open.Overdue && !yield(pod, open.Err) {
 				return
 			}
 		}

@@ -92,11 +92,12 @@ func TestOpenVerdictsWithoutClaimAreNotActive(t *testing.T) {
 	}
 }
 
-// TestAhead: PS4. The pods that wait and came before one; all of them came before a pod that does not wait.
+// TestAhead: PS4, IN6. The pods that wait and came before one, unless they have waited too long; all of them came before a pod
+// that does not wait.
 func TestAhead(t *testing.T) {
-	r, _ := residents(newPod("first"), newPod("second"), newPod("third"))
+	r, _ := residents(newPod("first"), newPod("second"), newPod("third"), newPod("overdue"))
 	r.Queue = func() []syncloop.OpenVerdict {
-		return []syncloop.OpenVerdict{{UID: "first", Err: errMakingRoom}, {UID: "dropped"}, {UID: "second"}, {UID: "third"}}
+		return []syncloop.OpenVerdict{{UID: "first", Err: errMakingRoom}, {UID: "dropped"}, {UID: "overdue", Err: errMakingRoom, Overdue: true}, {UID: "second"}, {UID: "third"}}
 	}
 	for uid, want := range map[types.UID][]types.UID{"first": nil, "third": {"first", "second"}, "judged": {"first", "second", "third"}} {
 		var got []types.UID

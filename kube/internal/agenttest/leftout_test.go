@@ -20,10 +20,11 @@ func TestDeletedPodThatIsLeftOut(t *testing.T) {
 		w.prepare()
 		w.create(newPod("web-edge-1", "uid-api", "main"))
 		w.static = []*v1.Pod{newStatic("web-edge-1", "uid-static", "main")}
+		w.slow = map[string]time.Duration{"WATCH pods": 2 * time.Second} // the agent hears of the static pod first
 		w.start()
 		w.pass(5 * time.Minute)
 		pods := w.admin.CoreV1().Pods("default")
-		if p, err := pods.Get(t.Context(), "web-edge-1", metav1.GetOptions{}); err != nil || p.UID != "uid-api" {
+		if p, err := pods.Get(t.Context(), "web-edge-1", metav1.GetOptions{}); err != nil || p.UID != "uid-api" || p.Status.StartTime != nil {
 			t.Fatal(p, err)
 		}
 		if err := pods.Delete(t.Context(), "web-edge-1", metav1.DeleteOptions{}); err != nil {
