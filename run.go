@@ -60,7 +60,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	e.started = true
 	e.mu.Unlock()
 	defer close(e.stopped)
-	defer lifecycle.Skip(e.status.Run, e.loop.Run) // unless they have run
+	defer lifecycle.Skip(ctx, e.status.Run, e.loop.Run) // unless they have run
 
 	lock, err := dirlock.Acquire(e.config.RootDir, e.config.Node.OwnerID)
 	if err != nil {

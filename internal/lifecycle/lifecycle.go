@@ -83,8 +83,8 @@ func Run[Request any](
 
 // Skip runs components with a context that has ended, in place of [Run]: those who wait for the end of
 // one learn that it will never run. A component must refuse to run a second time.
-func Skip(runs ...func(ctx context.Context) error) {
-	ctx, cancel := context.WithCancel(context.Background())
+func Skip(ctx context.Context, runs ...func(ctx context.Context) error) {
+	ctx, cancel := context.WithCancel(ctx)
 	cancel()
 	for _, run := range runs {
 		_ = run(ctx) // that it has ended, or that it has run

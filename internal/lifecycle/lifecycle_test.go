@@ -148,7 +148,7 @@ func TestSkippedComponentsSeeTheEnd(t *testing.T) {
 		seen = append(seen, ctx.Err())
 		return errors.New("it has run already")
 	}
-	Skip(note, note)
+	Skip(t.Context(), note, note)
 	if len(seen) != 2 || !errors.Is(seen[0], context.Canceled) || !errors.Is(seen[1], context.Canceled) {
 		t.Errorf("called with %v", seen)
 	}
