@@ -88,7 +88,7 @@ type EvictOptions struct {
 // (podworkers.ErrKillTimeout), the stop continues. The error's class (cri.Class) is ErrNotFound for an
 // unknown pod, ErrInvalid for bad options, ErrFailedPrecondition for a critical pod and one that has not begun.
 func (e *Engine) EvictPod(ctx context.Context, uid types.UID, options EvictOptions) error {
-	if !e.hasStarted() {
+	if !e.running() {
 		return ErrNotRunning
 	}
 	return e.onePod.Evict(ctx, uid, node.EvictOptions(options))
@@ -109,7 +109,7 @@ type RestartOptions struct {
 // or container, ErrInvalid for bad options, ErrFailedPrecondition for a pod that has ended, is being stopped or
 // has not begun, and for containers that are not running or whose restart policy is Never; it then does nothing.
 func (e *Engine) RestartPod(ctx context.Context, uid types.UID, options RestartOptions) error {
-	if !e.hasStarted() {
+	if !e.running() {
 		return ErrNotRunning
 	}
 	return e.restarts.Restart(ctx, uid, node.RestartOptions(options))
@@ -165,7 +165,7 @@ var ErrKept = node.ErrKept
 // the next start of the engine, as they were last desired if their source is silent then; those that it has only stopped
 // wait for their source. Pods of an API have ended.
 func (e *Engine) Drain(ctx context.Context) error {
-	if !e.hasStarted() {
+	if !e.running() {
 		return ErrNotRunning
 	}
 	d := &drain{ctx: ctx, result: make(chan error, 1)}
@@ -180,12 +180,8 @@ func (e *Engine) Drain(ctx context.Context) error {
 	return <-d.result
 }
 
-// hasStarted reports whether Run was called.
-func (p *parts) hasStarted() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.started
-}
+// running reports whether Run was called and has not returned.
+func (p *parts) running() bool { return p.started.Load() && !timing.Ended(p.stopped) }
 
 // stopPods terminates all pods and removes their remains, until the drain's context or Run's ends.
 func (p *parts) stopPods(ctx context.Context, d *drain) error {
@@ -223,7 +219,7 @@ func (e *Engine) Shutdown(ctx context.Context, plan shutdown.Plan) (shutdown.Rep
 	if err := plan.Validate(); err != nil {
 		return shutdown.Report{}, err
 	}
-	if !e.hasStarted() {
+	if !e.running() {
 		return shutdown.Report{}, ErrNotRunning
 	}
 	return e.shutdown.Run(ctx, plan)

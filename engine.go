@@ -3,7 +3,7 @@ package podwright
 import (
 	"errors"
 	"fmt"
-	"sync"
+	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -31,7 +31,7 @@ import (
 var (
 	// ErrRunning: Run was called a second time. An engine runs once; make a new one to run again.
 	ErrRunning = errors.New("the engine runs, or has run, already")
-	// ErrNotRunning: Drain, Shutdown, EvictPod and RestartPod need a running engine.
+	// ErrNotRunning: Drain, Shutdown, EvictPod and RestartPod need an engine whose Run was called and has not returned.
 	ErrNotRunning = errors.New("the engine is not running")
 	// ErrInUse, wrapped in the error of Run: another engine runs on the same RootDir.
 	ErrInUse = dirlock.ErrInUse
@@ -108,9 +108,8 @@ type parts struct {
 	// adding is full while a source is added, so that no source gets the policy of another.
 	adding chan struct{}
 
-	mu      sync.Mutex
-	started bool
-	stopped chan struct{} // closed when Run returns; nil before Run
+	started atomic.Bool   // Run was called
+	stopped chan struct{} // closed when Run returns
 }
 
 // New checks the configuration and builds an engine. It creates the configured folders, makes no runtime call

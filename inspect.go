@@ -173,8 +173,9 @@ func explainContainer(c *v1.ContainerStatus) ContainerExplanation {
 	return out
 }
 
-// Ready is closed once the runtime has been read completely and every source has
-// delivered: from then on Pods is complete.
+// Ready is closed once the runtime has been read completely and every source has delivered. From then on Pods is complete, but
+// for what a source wants that has not said so: its remembered pods stand in for it ([Storage.ForgetDesired]), it was closed
+// first, its time was over (Loop.SourceDeadline), or it cannot name all its pods yet ([syncloop.Undecided]).
 func (e *Engine) Ready() <-chan struct{} { return e.ready }
 
 // Problem is one thing that waits longer than it should, or fails (IN2). Its String is one

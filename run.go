@@ -52,13 +52,9 @@ func (p *parts) components() []lifecycle.Component {
 // [ErrInUse]; if another engine runs pods with the same OwnerID at the same runtime, it wraps
 // [ErrSameOwner].
 func (e *Engine) Run(ctx context.Context) error {
-	e.mu.Lock()
-	if e.started {
-		e.mu.Unlock()
+	if !e.started.CompareAndSwap(false, true) {
 		return ErrRunning
 	}
-	e.started = true
-	e.mu.Unlock()
 	defer close(e.stopped)
 	defer lifecycle.Skip(ctx, e.status.Run, e.loop.Run) // unless they have run
 

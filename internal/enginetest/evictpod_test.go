@@ -209,8 +209,9 @@ func TestEvictPodRefuses(t *testing.T) {
 			}
 		}
 		r.stop()
-		if err := evict(web.UID, podwright.EvictOptions{}); !errors.Is(err, podwright.ErrNotRunning) && !errors.Is(err, podworkers.ErrStopped) {
-			t.Errorf("after Run: %v", err)
+		said := r.events.count("web Evicted")
+		if err := evict(web.UID, podwright.EvictOptions{}); !errors.Is(err, podwright.ErrNotRunning) || r.events.count("web Evicted") != said {
+			t.Errorf("after Run: %v, events %q", err, r.events.said("web Evicted"))
 		}
 	})
 }
