@@ -143,6 +143,7 @@ func (m *Manager) notePace(uid types.UID, name string, f *startFailure) {
 		if a := m.attempts[uid]; a != nil {
 			delete(a.starts, name)
 		}
+		m.crashes.Started(uid, name)
 		m.mu.Unlock()
 	case !f.held && (f.reason == reasonRunContainerError || f.reason == reasonCreateContainerError):
 		m.tried(uid, name)

@@ -36,6 +36,24 @@ func TestAttemptsAreNoCrashes(t *testing.T) {
 	}
 }
 
+// spec/runtime.md 17.5: runs that the runtime loses are a crash loop, too.
+func TestLostRunsCount(t *testing.T) {
+	table := crashloop.New(policy)
+	x := crashloop.Exit{ID: "0", StartedAt: start, FinishedAt: start.Add(second)}
+	now := x.FinishedAt
+	for _, want := range []time.Duration{0, 10 * second, 20 * second, 40 * second} {
+		if _, delay := table.Check(key, x, now); delay != want {
+			t.Fatalf("delay %v, want %v", delay, want)
+		}
+		now = x.FinishedAt.Add(want)
+		if until, _ := table.Check(key, x, now); !until.IsZero() {
+			t.Fatalf("waits until %v", until)
+		}
+		table.Started(key.Pod, key.Container)
+	}
+	table.Started("gone", "c")
+}
+
 // spec/runtime.md 17.3: a run that is stopped for the start counts, although the newest exit is the one before it; the next attempt,
 // which finds its exit, does not count again.
 func TestStoppedRunsCountOnce(t *testing.T) {

@@ -99,8 +99,8 @@ type entry struct {
 	// reading measures the delay, because the wall clock may be set back meanwhile.
 	exit string
 	seen time.Time
-	// counted is the run after which steps was last changed. Its delay has passed: until the next run,
-	// more attempts to start change nothing.
+	// counted is the run after which steps was last changed, until a start has succeeded. Its delay has
+	// passed: more attempts to start change nothing.
 	counted string
 	// held is the record that Hold was last asked about, until its answer.
 	held  string
@@ -175,6 +175,14 @@ func (t *Table) Hold(key Key, x Exit, now time.Time) (until time.Time) {
 		e.stamp = until
 	}
 	return until
+}
+
+// Started notes that a start has succeeded. If the runtime loses the run that has begun, the next
+// start after the same exit counts as one after a crash.
+func (t *Table) Started(pod types.UID, container string) {
+	if e := t.pods[pod][container]; e != nil {
+		e.counted = ""
+	}
 }
 
 // Bound returns the end of a delay, at most the longest delay from now: a clock that was
