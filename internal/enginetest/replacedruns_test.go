@@ -332,7 +332,8 @@ func TestFailedPostStartOfJob(t *testing.T) {
 				if got := r.restarts(pod.UID); got != tc.want {
 					t.Errorf("%s, want %s", got, tc.want)
 				}
-				if got := r.phasesOf(pod.UID); got != "[Running Succeeded]" {
+				// The sink may be told of the end alone: it comes within a moment of the first status.
+				if got := r.phasesOf(pod.UID); got != "[Running Succeeded]" && got != "[Succeeded]" {
 					t.Errorf("phases %s", got)
 				}
 			})
