@@ -24,7 +24,11 @@ func (r *Recovery) Complete(update podworkers.UpdateOptions) []podworkers.Update
 	if !timing.Ended(r.journal.loaded) {
 		return nil
 	}
-	if pod == nil || !r.journal.Desired(pod) {
+	if pod == nil {
+		return []podworkers.UpdateOptions{update}
+	}
+	before := r.journal.Get(pod.UID)
+	if !r.journal.Desired(pod) {
 		return []podworkers.UpdateOptions{update}
 	}
 	r.options.Statuses.Adopt(pod)
@@ -38,6 +42,9 @@ func (r *Recovery) Complete(update podworkers.UpdateOptions) []podworkers.Update
 		r.journal.Renew(pod.UID)
 		r.journal.Desired(pod)
 		return []podworkers.UpdateOptions{update}
+	}
+	if before != nil && hasNewName(before, pod) {
+		next.former = before.Pod
 	}
 	return next.complete(update)
 }
@@ -56,6 +63,8 @@ type continuation struct {
 	again bool
 	// began: what it holds was not released by an earlier agent, even if nothing of it runs any more.
 	began bool
+	// former is the pod under the name that it had; nil if it is the same.
+	former *v1.Pod
 }
 
 // continuationOf decides how a pod continues, given its record.
@@ -104,6 +113,9 @@ func (c continuation) complete(update podworkers.UpdateOptions) []podworkers.Upd
 		return []podworkers.UpdateOptions{update}
 	}
 	kill, again := update, update
+	if c.former != nil && c.again {
+		kill.Pod, kill.MirrorPod = c.former, nil
+	}
 	if c.began && kill.RunningPod == nil { // so that its worker carries out its end in full (U1, W6)
 		kill.RunningPod = &runtime.Pod{UID: kill.Pod.UID, Namespace: kill.Pod.Namespace, Name: kill.Pod.Name}
 	}

@@ -44,6 +44,22 @@ func noteDeletion(r *checkpoint.Record, pod *v1.Pod) {
 	}
 }
 
+// hasNewName reports whether the pod on record, which has not ended, has got another name under its UID while no agent ran. To
+// the node that is another pod (M5): the one of the former name ends, and then the UID's next life begins.
+func hasNewName(r *checkpoint.Record, pod *v1.Pod) bool {
+	return podinfo.Static(pod) && r.Name != "" && (r.Name != pod.Name || r.Namespace != pod.Namespace) &&
+		r.Termination == nil && !r.Terminal() && !r.Finished && !r.Retired
+}
+
+// noteRename records that the pod has to stop, with the grace of its former spec.
+func noteRename(r *checkpoint.Record, former *v1.Pod, now time.Time) checkpoint.Class {
+	facts := podworkers.Facts{TerminationRequested: true}
+	if former != nil {
+		facts.GracePeriodSeconds = max(1, int64(podinfo.Grace(former)/time.Second))
+	}
+	return noteTermination(r, facts, now)
+}
+
 // belowSpec reports whether a grace is shorter than the pod's own, which a pod has that ended by itself (G4).
 func belowSpec(pod *v1.Pod, seconds int64) bool {
 	return pod != nil && timing.Seconds(seconds) < podinfo.Grace(pod)

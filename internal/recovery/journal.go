@@ -196,8 +196,13 @@ func (j *Journal) Desired(pod *v1.Pod) (first bool) {
 		if wanted := stored(pod); r.Unwanted || r.Pod == nil || !reflect.DeepEqual(r.Pod, wanted) {
 			class = checkpoint.Lazy
 		}
+		former := r.Pod
+		ends := !known && hasNewName(r, pod)
 		describe(r, pod)
 		noteDeletion(r, pod)
+		if ends { // in one write with the new name, or the agent after a kill -9 would take what runs for the new pod
+			class = noteRename(r, former, j.clock.Now())
+		}
 		if r.Admission == nil && !podinfo.ShowsEnd(pod) { // otherwise it was not judged
 			r.Admission, class = &checkpoint.Admission{At: j.clock.Now()}, checkpoint.Durable
 		}

@@ -194,7 +194,7 @@ func (v *View) Pods(l *Listing) []*runtime.Pod {
 // PodStatus reads every sandbox and container of a listed pod in full. An object that
 // vanished since the list is skipped; any other error fails the whole reading
 // (spec/runtime.md 1.5). A sandbox that is in known is taken from there instead of being
-// read.
+// read. The pod is named as its newest sandbox is.
 func (v *View) PodStatus(ctx context.Context, pod *runtime.Pod, known ...*runtime.SandboxStatus) (*runtime.PodStatus, error) {
 	name, err := v.runtimeName(ctx)
 	if err != nil {
@@ -237,6 +237,11 @@ func (v *View) PodStatus(ctx context.Context, pod *runtime.Pod, known ...*runtim
 		status.Containers = append(status.Containers, cs)
 	}
 	podorder.Status(status)
+	if len(status.Sandboxes) > 0 { // what is left of an earlier life of the UID may have another name
+		if labels := status.Sandboxes[0].Labels; labels[runtime.LabelPodName] != "" {
+			status.Name, status.Namespace = labels[runtime.LabelPodName], labels[runtime.LabelPodNamespace]
+		}
+	}
 	return status, nil
 }
 
