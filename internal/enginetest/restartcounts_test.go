@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,11 +19,13 @@ import (
 // them when the next agent starts the container again. That is its second run, and it counts.
 func TestRestartCountSurvivesLostContainers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var cut atomic.Bool
+		cut.Store(true)
 		n := newHost(t, fake.New(fake.Options{Script: func(l fake.Launch) fake.Script {
-			switch l.Number {
-			case 1:
+			switch {
+			case l.Number == 1:
 				return fake.Script{Exit: &fake.Exit{After: time.Second, Code: 3}}
-			case 2:
+			case cut.Load(): // the next attempts, too
 				return fake.Script{StartErr: errors.New(cutOff)}
 			}
 			return fake.Script{}
@@ -37,6 +40,7 @@ func TestRestartCountSurvivesLostContainers(t *testing.T) {
 		})
 		<-time.After(3 * time.Second)
 		n.kill(r)
+		cut.Store(false)
 		n.rt.LoseRecords()
 		if err := os.RemoveAll(filepath.Join(n.root, "logs")); err != nil {
 			t.Fatal(err)
