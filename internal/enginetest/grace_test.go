@@ -183,8 +183,8 @@ func TestPodRemovedBeforeTheGateKeepsRestOfGrace(t *testing.T) {
 		<-time.After(10 * time.Second)
 		stops := rt.Calls(fake.Match{Method: fake.StopContainer})
 		last := stops[len(stops)-1].Request.(*runtimeapi.StopContainerRequest).GetTimeout()
-		if len(stops) < 2 || last < 30 || last > 37 {
-			t.Errorf("%d stops, the last with %d s, want the 37 s that were left", len(stops), last)
+		if len(stops) < 2 || last < 30 || last > 39 { // the list takes 3 s, and the pod's own reading need not wait for it
+			t.Errorf("%d stops, the last with %d s, want the 37 to 39 s that were left", len(stops), last)
 		}
 	})
 }
