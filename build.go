@@ -81,7 +81,7 @@ func (p *parts) tie() {
 		Parts: []func() []problem.Problem{
 			p.health.Problems, p.pleg.Problems, p.recovery.Problems, p.journal.Problems, p.loop.Problems, p.workers.Problems,
 			p.syncer.Problems, p.pods.Problems, p.evictions.Problems,
-			p.status.Problems, p.probes.Problems, p.events.Problems, p.foreign.Problems, p.housekeeper.Problems, p.objects.Problems,
+			p.status.Problems, p.probes.Problems, p.events.Problems, p.foreign.Problems, p.housekeeper.Problems, p.objects.Problems, p.images.Problems,
 		},
 	}
 }

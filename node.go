@@ -69,7 +69,7 @@ func (p *parts) buildImages() error {
 	}
 	p.images.Path, p.images.Kept = c.ImageGC.Dir, c.ImageGC.Keep
 	return p.images.Collect(imagegc.Options{
-		Store: c.Images, Containers: c.Runtime, Policy: c.ImageGC.Policy, Period: c.ImageGC.Period,
+		Store: node.WatchImages(c.Images, p.foreign), Containers: c.Runtime, Policy: c.ImageGC.Policy, Period: c.ImageGC.Period,
 		Left: p.dead.Records.ImagesLeft(c.Observe.Logger), NodeName: c.Node.Name, Recorder: c.Observe.Events,
 		Clock: c.Clock, Logger: p.logger("images"), Meter: p.meter("cleanup/imagegc"),
 	})

@@ -55,7 +55,7 @@ func (m *Manager) beginReclaim(ctx context.Context, due []breach) (begun bool) {
 	*r = reclaim{done: done, begun: m.options.Clock.Now(), fresh: true}
 	m.beside.Go(func() {
 		defer close(done)
-		call := foreign.Call{Kind: problem.Function, Name: "Eviction.Reclaim"}
+		call := foreign.Call{Kind: problem.Function, Name: "Eviction.Reclaim", Patience: reclaimWait}
 		_, r.err = foreign.Ask(ctx, m.own.calls, call, foreign.Limits{}, func(ctx context.Context) (struct{}, error) {
 			return struct{}{}, m.options.Reclaim(ctx)
 		})

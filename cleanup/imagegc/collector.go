@@ -242,6 +242,9 @@ func (c *Collector) account(ctx context.Context, err error) {
 	}
 }
 
+// Problems returns the functions of the options that do not return or that panic.
+func (c *Collector) Problems() []problem.Problem { return c.calls.Problems() }
+
 // input reads everything that a plan needs. If the images cannot be listed there are none; if the
 // disk cannot be read, only age counts.
 func (c *Collector) input(ctx context.Context, pressure bool) (input, error) {
@@ -251,7 +254,7 @@ func (c *Collector) input(ctx context.Context, pressure bool) (input, error) {
 		return in, err
 	}
 	if c.options.Disk != nil {
-		call := foreign.Call{Kind: problem.Function, Name: "ImageGC.Disk"}
+		call := foreign.Call{Kind: problem.Function, Name: "ImageGC.Disk", Patience: problem.FunctionLimit}
 		disk, diskErr := foreign.Ask(ctx, c.calls, call, foreign.Limits{Wait: problem.FunctionLimit, Join: true}, c.options.Disk)
 		switch {
 		case diskErr != nil:

@@ -130,6 +130,9 @@ func (w watchedImages) PullImage(
 }
 
 func (w watchedImages) RemoveImage(ctx context.Context, image *runtimeapi.ImageSpec) error {
-	defer w.watch("RemoveImage", image.GetImage())()
+	defer w.calls.Watch(foreign.Call{
+		Kind: problem.RuntimeCall, Name: "RemoveImage", Object: image.GetImage(), Patience: problem.CallLimit,
+		Advice: "look at the container runtime's log; until the call returns no other image is removed",
+	})()
 	return w.ImageService.RemoveImage(ctx, image)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/podwright/podwright/cleanup"
 	"github.com/podwright/podwright/cleanup/imagegc"
+	"github.com/podwright/podwright/internal/problem"
 	"github.com/podwright/podwright/internal/rule"
 )
 
@@ -68,6 +69,14 @@ func (i *Images) Run(ctx context.Context) error {
 		return err
 	}
 	return nil
+}
+
+// Problems returns what the collection waits for, but for calls of the runtime.
+func (i *Images) Problems() []problem.Problem {
+	if i.collector == nil {
+		return nil
+	}
+	return i.collector.Problems()
 }
 
 // Reclaim removes every image that may be removed, because the disk is full.
