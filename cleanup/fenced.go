@@ -32,7 +32,7 @@ func (h *Housekeeper) executeFenced(ctx context.Context, plan Plan, in *input) {
 			h.skip(a, rule.Changed.Because("the sources have changed what they want"))
 		case h.workers.Knows(a.PodUID) && !(a.Step == StepRestart && in.Workers[a.PodUID].Restart):
 			h.skip(a, rule.Changed.Because("the pod has a worker by now"))
-		case h.workers.Knows(a.PodUID) && pod.DeletionTimestamp != nil:
+		case desired && h.workers.Knows(a.PodUID) && pod.DeletionTimestamp != nil:
 			h.skip(a, rule.Changed.Because("the source has deleted the pod"))
 		case a.Step == StepRestart && h.withheld(a.PodUID):
 			h.skip(a, withheld())

@@ -32,7 +32,7 @@ import (
 // judged for a moment, because the verdict of an earlier pod is about to come; call [Loop.Answered] then. Patience()
 // time.Duration: how long the wait may take before it is a problem, if that is more than 10 s.
 // Line() string: later pods that got an error with the same line are judged only once this pod
-// has its verdict.
+// has its verdict, or has waited too long for it.
 type Admission interface {
 	Admit(ctx context.Context, pod *v1.Pod, others iter.Seq[*v1.Pod]) (admitted bool, err error)
 }
@@ -317,7 +317,7 @@ func (l *Loop) judge(ctx context.Context) {
 			continue // each question goes through the other pods
 		}
 		err := l.judgePod(ctx, uid)
-		if line := lineOf(err); line != "" {
+		if line := lineOf(err); line != "" && !l.overdue(uid) {
 			if r.lines == nil { // no round has begun yet: pods behind another one came as they were added
 				r.lines = map[string]bool{}
 			}
@@ -333,6 +333,12 @@ func (l *Loop) judge(ctx context.Context) {
 	if len(r.left) == 0 {
 		l.admissionErrors.Note(l.options.Logger, l.options.Clock.Now(), r.first, "New pods wait for their admission", "Admission goes on")
 	}
+}
+
+// overdue reports whether a pod waits too long for its verdict: it does not keep the others of its line waiting.
+func (l *Loop) overdue(uid types.UID) bool {
+	open, waits := l.OpenVerdict(uid)
+	return waits && open.Overdue
 }
 
 func isBehind(err error) bool {

@@ -263,6 +263,27 @@ func TestLineIsAskedFromItsHead(t *testing.T) {
 	})
 }
 
+// TestOverdueHeadKeepsNoLineWaiting: IN6, PS4. The first pod of a line waits for something that never comes. The others are asked about
+// once it is overdue, before those that came later.
+func TestOverdueHeadKeepsNoLineWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, l := newScripted("file"), &log{}
+		began := time.Now()
+		_, stop := run(t, l, Options{Sources: []Source{source}, Admission: admitFunc(func(pod *v1.Pod) (bool, error) {
+			if pod.UID == "a1" || time.Since(began) < time.Second {
+				return false, inLine("a")
+			}
+			return true, nil
+		})})
+		defer stop()
+		source.set(newPod("a1", "a1", created(start)), newPod("a2", "a2", created(start.Add(time.Second))))
+		pass(5 * time.Second)
+		l.want(t, "the head waits")
+		pass(time.Minute)
+		l.want(t, "the head is overdue", "create a2")
+	})
+}
+
 // TestLongRoundOfQuestionsDelaysNothing: B5. The loop asks about many waiting pods in parts, so that
 // a removal comes in between. Each pod is asked about once per round.
 func TestLongRoundOfQuestionsDelaysNothing(t *testing.T) {

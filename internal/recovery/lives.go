@@ -121,11 +121,16 @@ func (j *Journal) renewRetired(source string, pods []*v1.Pod) {
 		if !j.isRetired(r) && !j.putBack(p, r) {
 			continue
 		}
-		if r.Source == source || r.Source == "" {
-			j.beginLife(p.UID)
-		} else {
-			j.giveUp(p.UID)
-		}
+		j.nextLife(p.UID, r, source)
+	}
+}
+
+// nextLife begins the next life of a UID, for the source that had it or for another one.
+func (j *Journal) nextLife(uid types.UID, r *checkpoint.Record, source string) {
+	if r.Source == source || r.Source == "" {
+		j.beginLife(uid)
+	} else {
+		j.giveUp(uid)
 	}
 }
 

@@ -45,7 +45,7 @@ func (v verdicts) Remember(pod *v1.Pod, verdict admission.Verdict) error {
 	j := v.recovery.journal
 	at := j.clock.Now()
 	if r := j.Get(pod.UID); r != nil && j.beginsLife(pod, r) {
-		j.beginLife(pod.UID)
+		j.nextLife(pod.UID, r, pod.Annotations[podinfo.AnnotationSource])
 	}
 	j.keeper.Ensure(pod.UID, func(r *checkpoint.Record) checkpoint.Class {
 		describe(r, pod)

@@ -3,6 +3,7 @@ package node
 import (
 	"maps"
 	"strings"
+	"unicode"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -47,8 +48,15 @@ func extended(list v1.ResourceList) v1.ResourceList {
 }
 
 // otherAgent reports whether a Node was an agent's of another kind, whose devices this one does not have: a kubelet's, say.
+// The word after the plus sign of a version names the kind; what follows the word is one build of it.
 func otherAgent(theirs, ours string) bool {
-	_, their, _ := strings.Cut(theirs, "+")
-	_, our, _ := strings.Cut(ours, "+")
-	return theirs != "" && their != our
+	return theirs != "" && kindOf(theirs) != kindOf(ours)
+}
+
+func kindOf(version string) string {
+	_, suffix, _ := strings.Cut(version, "+")
+	if n := strings.IndexFunc(suffix, func(r rune) bool { return !unicode.IsLetter(r) }); n >= 0 {
+		suffix = suffix[:n]
+	}
+	return suffix
 }

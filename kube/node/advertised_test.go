@@ -77,6 +77,7 @@ func TestResourcesOfAFormerKubelet(t *testing.T) {
 		"a kubelet's":                 {"v1.33.1", nil, 0},
 		"another agent's":             {"v1.33.1+k3s1", nil, 0},
 		"this one's, of last year":    {"v1.36.0+podwright", nil, 3},
+		"another build of this one":   {"v1.36.0+podwright.7", nil, 3},
 		"the agent knows what it has": {version, func(o *Options) { o.Capacity = func() v1.ResourceList { return v1.ResourceList{} } }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {

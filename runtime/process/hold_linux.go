@@ -53,8 +53,8 @@ type left struct {
 	process *osproc.Process
 }
 
-// awaitLeft looks for what a supervisor left until a look succeeds. If none does, that is nothing. ok is false if the
-// runtime is closed.
+// awaitLeft looks for what a supervisor left until a look succeeds. If none does, that is the process that the agent
+// holds, of which it knows whether it runs. ok is false if the runtime is closed.
 func (r *Runtime) awaitLeft(c *container) (l left, ok bool) {
 	for n := 1; ; n++ {
 		l, err := r.leftBy(c)
@@ -65,7 +65,7 @@ func (r *Runtime) awaitLeft(c *container) (l left, ok bool) {
 			r.log.Error(err, "Cannot tell what the supervisor of a container left", "container", c.record.ID, "looks", n, "limit", lookTimes)
 		}
 		if n == lookTimes {
-			return left{}, true
+			return r.held(c), true
 		}
 		select {
 		case <-r.clock.After(lookAgain):
@@ -73,6 +73,16 @@ func (r *Runtime) awaitLeft(c *container) (l left, ok bool) {
 			return left{}, false
 		}
 	}
+}
+
+// held is what is known without a look.
+func (r *Runtime) held(c *container) left {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c.run == nil {
+		return left{}
+	}
+	return left{process: c.run.process}
 }
 
 // leftBy is one look for what a supervisor left.

@@ -278,51 +278,64 @@ func (r *Runtime) findStarting(starting map[string]*container) error {
 // container once that was reported as ended, or copy its output along with the agent. After that
 // the process table shows what it started.
 func (r *Runtime) awaitSupervisors(starting map[string]*container) error {
-	slow := r.stillStarting(starting, startingWait)
-	if len(slow) == 0 {
-		return nil
+	slow, err := r.stillStarting(starting, startingWait)
+	if len(slow) == 0 || err != nil {
+		return err
 	}
 	for id := range slow {
 		r.log.Info("A supervisor has been starting its container for long, for an earlier agent; it is killed", "container", id)
 	}
-	err := osproc.KillByArgs(func(args []string) bool {
+	err = osproc.KillByArgs(func(args []string) bool {
 		return len(args) == 2 && args[0] == shimName && slow[filepath.Base(args[1])] != nil
 	})
 	if err != nil {
 		return fmt.Errorf("kill supervisors that do not finish a start: %w", err)
 	}
 	// One that hangs in the kernel does nothing more once it is killed.
-	for id := range r.stillStarting(slow, killedWait) {
+	alive, err := r.stillStarting(slow, killedWait)
+	for id := range alive {
 		r.log.Info("The killed supervisor of a container has not ended, or something else holds its lock", "container", id)
 	}
-	return nil
+	return err
 }
 
 // stillStarting waits until no supervisor is starting any of these containers, and returns those that still have one
-// when the time is over.
-func (r *Runtime) stillStarting(starting map[string]*container, wait time.Duration) map[string]*container {
+// when the time is over. It fails if that cannot be told even then, for want of open files or memory.
+func (r *Runtime) stillStarting(starting map[string]*container, wait time.Duration) (map[string]*container, error) {
 	give := r.clock.Now().Add(wait)
 	left := map[string]*container{}
 	for id, c := range starting {
-		for c.beingStarted() {
+		for {
+			lives, err := c.beingStarted()
+			if !lives && err == nil {
+				break
+			}
 			if !r.clock.Now().Before(give) {
+				if err != nil {
+					return nil, fmt.Errorf("container %s: %w", id, err)
+				}
 				left[id] = c
 				break
 			}
 			<-r.clock.After(startingPoll)
 		}
 	}
-	return left
+	return left, nil
 }
 
-// beingStarted reports whether a supervisor lives, or may live, that has not recorded what it started.
-func (c *container) beingStarted() bool {
-	if ok, _ := readRecord(c.dir, startedFile, &startedRecord{}); ok {
-		return false
+// beingStarted reports whether a supervisor lives that has not recorded what it started. It fails if open files or
+// memory have run out.
+func (c *container) beingStarted() (bool, error) {
+	ok, err := readRecord(c.dir, startedFile, &startedRecord{})
+	if ok || scarce(err) {
+		return false, err
 	}
 	lock, err := lockFile(filepath.Join(c.dir, lockName))
 	if err == nil {
 		lock.Close()
 	}
-	return errors.Is(err, unix.EWOULDBLOCK) || scarce(err)
+	if scarce(err) {
+		return false, err
+	}
+	return errors.Is(err, unix.EWOULDBLOCK), nil
 }

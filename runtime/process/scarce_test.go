@@ -117,6 +117,25 @@ func TestExitThatCannotBeReadIsKept(t *testing.T) {
 	wantSuccess(t, r, id)
 }
 
+// A container runs on if its supervisor is killed and what that left cannot be looked for: the agent holds its process.
+func TestRunningContainerNeedsNoLook(t *testing.T) {
+	r, clock := supervisedWithClock(t)
+	id := runContainer(t, r, shell("sleep 1000"))
+	before := info(t, r, id)
+	release := useDescriptors(t, 0)
+	t.Cleanup(release)
+	must(t, unix.Kill(before.SupervisorPID, unix.SIGKILL))
+	for range lookTimes - 1 {
+		patience.Until(t, "the agent looks again later", clock.HasWaiters)
+		clock.Step(lookAgain)
+	}
+	patience.Until(t, "the agent takes the supervisor's place", func() bool { return info(t, r, id).SupervisorPID == 0 })
+	release()
+	if now := info(t, r, id); now.PID != before.PID || status(t, r, id).GetState() != runtimeapi.ContainerState_CONTAINER_RUNNING {
+		t.Errorf("%v with process %d, want it to run on as %d", status(t, r, id).GetState(), now.PID, before.PID)
+	}
+}
+
 // A container whose process could not be held when it was started, or found, can be stopped, and commands run in it.
 func TestProcessIsHeldOnceItCanBe(t *testing.T) {
 	r := newRuntime(t, modes()[0].supervisor)
