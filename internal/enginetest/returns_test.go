@@ -140,7 +140,8 @@ func (o *outcasts) quiet() {
 	o.t.Helper()
 	for _, p := range o.pods {
 		if n := starts(o.rt, p.UID); n != 1 || o.rig.pod(p.UID).Status.Phase != v1.PodRunning {
-			o.t.Fatalf("%s: %d starts, %s", p.UID, n, o.rig.explain(p.UID))
+			s := o.rig.pod(p.UID).Status
+			o.t.Fatalf("%s: %d starts, %s %q %q, %s", p.UID, n, s.Phase, s.Reason, s.Message, o.rig.explain(p.UID))
 		}
 	}
 }
