@@ -1,7 +1,6 @@
 package enginetest_test
 
 import (
-	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,27 +8,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright"
-	"github.com/podwright/podwright/cleanup/eviction"
 	"github.com/podwright/podwright/runtime/fake"
 	"github.com/podwright/podwright/syncloop/source"
 )
-
-// hogged is a node that is low on memory while the container of a hog runs and is wanted to be large.
-type hogged struct {
-	pressed
-	rt  *fake.Runtime
-	hog *v1.Pod
-}
-
-func (h *hogged) Node(ctx context.Context) (map[eviction.Signal]eviction.Observation, error) {
-	h.mu.Lock()
-	short := h.short
-	h.mu.Unlock()
-	if short && h.rt.Running(h.hog.UID, "main") == 0 {
-		h.press(false)
-	}
-	return h.pressed.Node(ctx)
-}
 
 // TestEvictionAtStartComparesAllPods: section 16: an agent that starts while the node is low on memory compares the pods of
 // all its sources, also of one that answers later. A pod that uses nothing does not go for one that is not known yet.
@@ -39,12 +20,11 @@ func TestEvictionAtStartComparesAllPods(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := newHost(t, fake.New(fake.Options{}))
 				innocent, hog := newPod("innocent"), newPod("hog")
-				node := &hogged{rt: h.rt, hog: hog}
+				node := &pressed{}
 				agent := func() (*rig, *source.Channel) {
 					slow := source.NewChannel(source.ChannelOptions{Name: "slow", NodeName: "n1"})
 					r := h.agent(func(c *podwright.Config) {
 						node.watched(c)
-						c.Eviction.Stats = node
 						c.Sources = append(c.Sources, slow)
 					})
 					r.set(innocent)
@@ -60,7 +40,7 @@ func TestEvictionAtStartComparesAllPods(t *testing.T) {
 				r.phase(innocent.UID, v1.PodRunning, time.Minute)
 				r.phase(hog.UID, v1.PodRunning, time.Minute)
 				r.stop()
-				node.press(true)
+				node.pressUntil(func() bool { return h.rt.Running(hog.UID, "main") == 0 })
 				r, slow = agent()
 				time.AfterFunc(late, func() { deliver(slow) })
 				r.phase(hog.UID, v1.PodFailed, 45*time.Second)

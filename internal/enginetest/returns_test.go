@@ -28,19 +28,28 @@ import (
 type pressed struct {
 	mu    sync.Mutex
 	short bool
+	over  func() bool // nil: the test ends the pressure
 }
 
 func (p *pressed) press(short bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.short = short
+	p.short, p.over = short, nil
+}
+
+// pressUntil makes memory short until over, which each look at the node asks. After an eviction the
+// engine looks as soon as the pod is gone, perhaps before a test has noticed: the next pod would go.
+func (p *pressed) pressUntil(over func() bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.short, p.over = true, over
 }
 
 func (p *pressed) Node(context.Context) (map[eviction.Signal]eviction.Observation, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	left := uint64(900)
-	if p.short {
+	if p.short && (p.over == nil || !p.over()) {
 		left = 50
 	}
 	return map[eviction.Signal]eviction.Observation{eviction.MemoryAvailable: {Available: left, Capacity: 1000}}, nil
@@ -135,6 +144,13 @@ func (o *outcasts) sleep(d time.Duration) {
 	synctest.Wait()
 }
 
+// evict makes the node short of memory until the pod of a name has been evicted for it.
+func (o *outcasts) evict(p *v1.Pod) {
+	o.t.Helper()
+	o.node.pressUntil(func() bool { return o.rig.events.count(p.Name+" Evicted") > 0 })
+	o.rig.phase(p.UID, v1.PodFailed, 15*time.Second)
+}
+
 // quiet checks that the other pods were left alone.
 func (o *outcasts) quiet() {
 	o.t.Helper()
@@ -206,8 +222,7 @@ func TestEvictedStaticPodComesBack(t *testing.T) {
 		hog := newPod("hog")
 		o.set(hog)
 		o.rig.phase(hog.UID, v1.PodRunning, time.Minute)
-		o.node.press(true)
-		o.rig.phase(hog.UID, v1.PodFailed, 15*time.Second)
+		o.evict(hog)
 		o.node.press(false)
 		pause(4*time.Minute+30*time.Second, hog)
 		o.out(hog.UID, "Evicted", 1)
@@ -352,8 +367,7 @@ func TestPodRefusedUnderPressureIsTriedAgain(t *testing.T) {
 		hog, late := newPod("hog"), newPod("late")
 		o.set(hog)
 		o.rig.phase(hog.UID, v1.PodRunning, time.Minute)
-		o.node.press(true)
-		o.rig.phase(hog.UID, v1.PodFailed, 15*time.Second)
+		o.evict(hog)
 		o.node.press(false)
 		o.set(hog, late)
 		o.rig.rejected(late.UID, "Evicted")
@@ -407,9 +421,10 @@ func TestCrowdOfEvictedPodsComesBack(t *testing.T) {
 			hogs = append(hogs, newPod(fmt.Sprintf("hog-%d", i)))
 		}
 		o.set(hogs...)
-		o.node.press(true)
+		gone := func() bool { return o.rig.events.count("hog-99 Evicted") > 0 }
+		o.node.pressUntil(gone)
 		o.rig.within(30*time.Minute, "all to be evicted", func() error {
-			if n := o.rig.events.count("hog-99 Evicted"); n == 0 {
+			if !gone() {
 				return errors.New("hog-99 runs")
 			}
 			return nil
