@@ -67,6 +67,8 @@ type desired struct {
 	review   func(known, pod *v1.Pod) error
 	owner    func(uid types.UID) (pod *v1.Pod, source string)
 	admitted func(pod *v1.Pod) bool
+	// dropped are pods that this process named and dropped.
+	dropped map[types.UID]struct{}
 }
 
 // wanted is what one source wants.
@@ -126,7 +128,7 @@ type emit struct {
 }
 
 func newDesired(sources []*wanted) *desired {
-	d := &desired{}
+	d := &desired{dropped: map[types.UID]struct{}{}}
 	for _, s := range sources {
 		d.add(s)
 	}
@@ -333,6 +335,7 @@ func (d *desired) commit(c *change) {
 	if c.source != nil {
 		d.replace(c)
 	}
+	d.noteDropped(c)
 	for _, x := range c.emits {
 		x.entry.emitted = x.pod
 	}

@@ -2,6 +2,7 @@ package syncloop
 
 import (
 	"iter"
+	"maps"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -249,16 +250,38 @@ const turnsOfName = 3
 // turnOf says when a pod claims its name among those of its precedence: first the pod
 // that had it before this process, then the pod that has it, then all others.
 func (d *desired) turnOf(s *wanted, e *entry, sources int, holders map[claim]*wanted) int {
-	if sources == 1 {
+	switch {
+	case sources == 1 || e.earlier:
 		return 0
-	}
-	if d.owner != nil {
-		if known, source := d.owner(e.next.UID); known != nil && source == s.name && nameOf(known) == e.claim.name {
-			return 0
-		}
-	}
-	if holders[e.claim] == s {
+	case holders[e.claim] == s:
 		return 1
 	}
 	return 2
+}
+
+// hadName reports whether a pod that a source names first in this process had its name in an earlier one.
+// Records say so, but those that this process made since do not count: the first source that
+// is heard would keep a name that another one had.
+func (d *desired) hadName(s *wanted, pod *v1.Pod) bool {
+	if _, again := d.dropped[pod.UID]; again || d.owner == nil {
+		return false
+	}
+	known, source := d.owner(pod.UID)
+	return known != nil && source == s.name && nameOf(known) == nameOf(pod)
+}
+
+// noteDropped remembers which pods this process has named and dropped, as long as they have records.
+func (d *desired) noteDropped(c *change) {
+	if d.owner == nil || !slices.ContainsFunc(c.emits, func(x emit) bool { return x.pod == nil }) {
+		return
+	}
+	maps.DeleteFunc(d.dropped, func(uid types.UID, _ struct{}) bool {
+		known, _ := d.owner(uid)
+		return known == nil
+	})
+	for _, x := range c.emits {
+		if x.pod == nil {
+			d.dropped[x.entry.pod.UID] = struct{}{}
+		}
+	}
 }

@@ -318,8 +318,29 @@ func TestNameStaysWithItsSource(t *testing.T) {
 	}
 	recorded["b1"] = "b"
 	d = fresh()
-	d.set("a", newPod("a1", "web"))
-	if diff := cmp.Diff([]string{"a REMOVE a1", "b ADD b1"}, show(d.set("b", newPod("b1", "web")))); diff != "" {
-		t.Errorf("after a restart (-want +got):\n%s", diff)
+	for i, s := range []struct {
+		source string
+		pods   []*v1.Pod
+		want   []string
+	}{
+		{"a", []*v1.Pod{newPod("a1", "web")}, []string{"a ADD a1"}},
+		{"b", []*v1.Pod{newPod("b1", "web")}, []string{"a REMOVE a1", "b ADD b1"}},
+		{"a", []*v1.Pod{newPod("a1", "web")}, []string{}},
+		{"b", nil, []string{"b REMOVE b1", "a ADD a1"}},
+		{"b", []*v1.Pod{newPod("b1", "web")}, []string{}}, // what it had is over
+		{"a", nil, []string{"a REMOVE a1", "b ADD b1"}},
+	} {
+		if diff := cmp.Diff(s.want, show(d.set(s.source, s.pods...))); diff != "" {
+			t.Errorf("after a restart, step %d (-want +got):\n%s", i, diff)
+		}
+		for _, p := range s.pods { // as the engine does, also with a pod that has lost its name before
+			recorded[p.UID] = s.source
+		}
+	}
+	recorded = map[types.UID]string{}
+	d.set("a", newPod("a2", "else"))
+	d.set("a")
+	if len(d.desired.dropped) != 1 {
+		t.Errorf("%d pods without records are remembered", len(d.desired.dropped)-1)
 	}
 }

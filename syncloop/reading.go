@@ -109,7 +109,7 @@ func (m *reading) take(p *v1.Pod) {
 		if m.renamed(m.change, e, arriving) {
 			return
 		}
-		e = &entry{next: m.arrived(m.change, arriving), claim: wants}
+		e = &entry{next: m.arrived(m.change, arriving), claim: wants, earlier: m.hadName(src, arriving)}
 		e.forbidden = m.review != nil && m.review(nil, e.next) != nil
 		m.uids[p.UID], m.claims[wants] = true, p.UID
 		m.added = append(m.added, e)
