@@ -64,8 +64,7 @@ type Config struct {
 	// Clock is the engine's time. Nil means the real clock.
 	Clock clock.WithTickerAndDelayedExecution
 
-	// Admission says which pods may run. Zero: only pods that could not work are refused,
-	// because a port of the node is taken or a kernel parameter is not allowed.
+	// Admission says which pods may run. Zero: only pods that could not work are refused.
 	Admission Admission
 	// Eviction stops pods when the node runs out of memory, disk or process IDs. Nil: no pod
 	// is stopped for that. Pods above their own storage limits are stopped in any case.
@@ -193,9 +192,10 @@ type Observe struct {
 // become free (IN14). The verdict survives a restart of the agent.
 //
 // The zero value refuses pods that could not work: those that need a host port which
-// another pod has, and those that set kernel parameters which are neither safe nor
-// allowed. It neither counts pods nor adds up their requests. A node that is shutting
-// down, or runs out of a resource that [Config.Eviction] watches, accepts no new pods either.
+// another pod has, those that set kernel parameters which are neither safe nor
+// allowed, and those that ask for what the node lacks, such as an operating system, a label, an
+// extended resource or huge pages (FD2). It neither counts pods nor adds up their requests of CPU,
+// memory and ephemeral storage. A node that is shutting down, or runs out of a resource that [Config.Eviction] watches, accepts no new pods either.
 type Admission struct {
 	// MaxPods bounds the pods that run. 0 or negative: no bound.
 	MaxPods int

@@ -63,7 +63,7 @@ type Object = podinfo.Object
 
 // ObjectChanged tells the engine that an object was created, changed or deleted (IN15): every desired
 // pod that refers to it is synced at once. Without this call a pod that waits for the object is
-// synced every 10 s (Config.Pods.ObjectRetry). It never blocks, and redundant calls do no harm.
+// synced every 10 to 15 s (Config.Pods.ObjectRetry and jitter). It never blocks, and redundant calls do no harm.
 func (e *Engine) ObjectChanged(o Object) { e.wakes.ObjectChanged(o) }
 
 // Refresh tells the engine that something these pods use has changed, such as a config map

@@ -57,7 +57,7 @@
 //     acts on it (package status/checkpoint). An agent that is killed at any moment,
 //     even together with the machine, loses no exit code, runs nothing twice that must
 //     run once, and does not report a ready pod as unready. [Engine.Recovery] says what
-//     it found; nothing is started, stopped or removed before that.
+//     it found; nothing is started or cleaned up before that.
 //   - Nothing is global: any number of engines live in one process and share
 //     nothing, as long as each has its own RootDir, and its own OwnerID where
 //     they share a runtime.

@@ -211,7 +211,8 @@ func (e *Engine) Healthy() error { return problem.Health(e.problems.List()) }
 type Recovery = recovery.Report
 
 // Recovery returns what the engine found at its start, false until the runtime has
-// been read completely. Before that nothing is started, stopped or removed.
+// been read completely. Before that nothing is started or cleaned up; a pod that its source removes
+// or deletes meanwhile, or that a drain ends, may be stopped already.
 func (e *Engine) Recovery() (Recovery, bool) { return e.recovery.Report() }
 
 // NodeConditions returns the node's conditions: MemoryPressure, DiskPressure, PIDPressure and those of own signals,

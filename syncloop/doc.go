@@ -24,9 +24,9 @@
 //   - Until every source has delivered once and the loop has consumed it,
 //     no removal is executed and no housekeeping runs (section 6). A removal
 //     that was delayed is executed the moment the last source is ready (B7).
-//   - One full name and one UID belong to one source at a time: the source with
-//     the higher [Precedence] wins; the loser is reported, and takes over when
-//     the winner is removed (M4).
+//   - One full name and one UID belong to one source at a time. The source with
+//     the higher [Precedence] gets the name (M4), the one that had it first keeps the
+//     UID (PS6); the loser is reported, and takes over when the winner is removed.
 //   - While the gate is closed only setup waits; kills, removals and updates of
 //     terminating pods are dispatched (B2).
 //   - A panic in the dispatcher harms only the pod it was called for, which is

@@ -47,6 +47,26 @@ func TestRefusalIsAnEvent(t *testing.T) { // M4, edge 7
 	})
 }
 
+// TestRefusedChangeIsNotLeftOut (PS5, M4): a pod whose change is refused is told, and does not count among those that
+// are left out.
+func TestRefusedChangeIsNotLeftOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, l, m := newScripted("file"), &log{}, &instrumenttest.Meter{}
+		_, stop := run(t, l, Options{Sources: []Source{source}, Recorder: l, Meter: m, Review: review})
+		defer stop()
+		source.set(newPod("a", "web"))
+		l.want(t, "as it was", "create a")
+		source.set(newPod("a", "web", image("forbidden")))
+		synctest.Wait()
+		if got := l.take(); len(got) != 1 || !strings.HasPrefix(got[0], "Warning ChangeRefused: ") {
+			t.Errorf("events %q", got)
+		}
+		if n := m.Take()["podwright_syncloop_refused_pods_total{source=file}"]; n != 0 {
+			t.Errorf("counted %v times", n)
+		}
+	})
+}
+
 // TestPrecedenceIsTold: a pod that loses its name to a pod of another source is stopped. The event
 // and the count name its own source, whichever of the two delivered.
 func TestPrecedenceIsTold(t *testing.T) { // M4, edge 8

@@ -33,7 +33,7 @@ func newMetrics(meter metric.Meter) (*metrics, error) {
 		set: set,
 		operations: set.Counter("podwright_syncloop_operations_total", "Pods in operations handled, by operation and source.",
 			instrument.By("operation", "ADD", "UPDATE", "DELETE", "REMOVE", "RECONCILE"), bySource),
-		refusals: set.Counter("podwright_syncloop_refused_pods_total", "Pods left out because another one has their name or UID, by source.", bySource),
+		refusals: set.Counter("podwright_syncloop_refused_pods_total", "Pods left out because another one has their name or UID, or because their UID cannot be used, by source.", bySource),
 		panics: set.Counter("podwright_syncloop_handler_panics_total", "Panics recovered in the sync loop, by where.",
 			instrument.By("where", "admission", "housekeeping", "gate", "dispatcher", "source")),
 		sourceFails: set.Counter("podwright_syncloop_source_failures_total", "Times a source's Run ended with an error, by source.", bySource),

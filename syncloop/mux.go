@@ -284,9 +284,12 @@ func (x *mux) handled(b batch) {
 	}
 }
 
-// report records an event about a pod that lost its name or UID to another (M4).
+// report counts a pod that was left out (M4, M9), and records an event about it, or about what was not
+// done of what its source says (PS5, PS7).
 func (x *mux) report(ctx context.Context, r report) {
-	x.metrics.refused(ctx, r.source)
+	if r.refusal.why == "" {
+		x.metrics.refused(ctx, r.source)
+	}
 	if x.recorder == nil {
 		return
 	}

@@ -51,8 +51,9 @@ type Source interface {
 	Run(ctx context.Context, deliver func(ctx context.Context, pods []*v1.Pod) error) error
 }
 
-// Precedence decides between sources that want a pod of the same full name or
-// UID: the higher value wins, then the lexically smaller source name (M4).
+// Precedence decides between sources that want a pod of the same full name: the higher value wins.
+// Of sources with equal values the one that has the name keeps it; if none has it, the lexically
+// smaller source name wins (M4). A UID stays with the source that had it first, whatever the values (PS6).
 type Precedence int
 
 // Precedences of the kinds of sources.

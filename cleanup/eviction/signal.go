@@ -47,7 +47,7 @@ type Stats interface {
 	// only when a limit is due. In a pass, all calls for pods that may be evicted together have 7 s, and
 	// those for pods that are being stopped 3 s; the context ends in time: a usage counts also together
 	// with an error, and a pod without one counts as using nothing. A call that has not returned is not
-	// made again, and while 256 have not, others are made only as long as they return.
+	// made again, and while 1,024 have not, others are made only as long as they return.
 	Pod(ctx context.Context, pod *v1.Pod, signal Signal) (Usage, error)
 }
 

@@ -95,7 +95,7 @@ func askOnce[T any](
 // already waited for the function in vain too often. A late answer is given to the next caller that
 // asks about the same subject within 30 s, unless the subject has changed or the question was not
 // repeated for 30 s. late, unless nil, is called on the function's goroutine when such an answer comes.
-// While 256 calls of the function or more do not return, each further one that does not closes it to
+// While 1,024 calls of the function or more do not return, each further one that does not closes it to
 // other subjects for a while, and the [*UnansweredError] of their callers says so. The first answer
 // opens it; without one, it is called once after a pause of 1 s, doubling to 10 min.
 func Quick[T any](c *Calls, call Call, late func(), f func() (T, error)) (T, error) {

@@ -13,7 +13,6 @@
 // its mirror pods. The sink decides nothing about pods: when a status is sent, what it contains and when a
 // finished pod is deleted is up to package status. The sink takes care of three things: it distinguishes
 // the lives of a pod by UID, it keeps what others wrote, and it pauses when an API server asks for that.
-// stays, and an API server that asks for a pause gets one.
-// The rules are KT in docs/spec/kube.md.
+//
 // Rules are numbered as in docs/spec/kube.md (KT).
 package statussink

@@ -78,7 +78,8 @@
 //   - The minimum time to stop (2 s) counts from the first stop signal: a kill whose
 //     grace shrinks is not raised to it again.
 //   - PostStart hooks of the kinds exec and httpGet have a time limit.
-//   - A preStop hook runs once, however often the kill is repeated.
+//   - A preStop hook that has run, or used up its grace, does not run again, however often the kill
+//     is repeated. One that was cut off together with its kill runs again (15.3).
 //   - A dead sandbox is stopped again only to make room for a new one.
 //   - A container that was created and never started is removed before the next
 //     one of its name is created.

@@ -243,7 +243,7 @@ type Options struct {
 	Sequence *runtime.Sequence
 	// NextRun returns the lowest restart count that the next container of this name may
 	// have, as far as is remembered; it is called if the runtime has no container of the
-	// name. It is called without a lock and must not block. Nil: nothing is remembered.
+	// name. It is called without a lock and must not block. Nil: nothing is remembered. Engine.
 	NextRun func(uid types.UID, name string) int
 	// Restarts returns the restarts that were asked for in a pod, nil if there are none: the runs
 	// that they name are stopped and replaced without a back-off (spec/runtime.md 6.11). It is
