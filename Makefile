@@ -18,7 +18,7 @@ export GORACE := atexit_sleep_ms=10 $(GORACE)
 # clone: a fresh one takes from the cache what has not changed since the last run in another.
 export GOFLAGS := -trimpath $(GOFLAGS)
 
-.PHONY: web-test fleet tenant test-kube kube-long kube-offline kube-autoscale kube-certificates kube-crash kube-up kube-down fields help run test unit e2e lint bench verify fmt explore torture crash crash-containerd probes-kill evictions-kill mutate-podworkers spec-coverage rewrites faults-pleg bench-idle bench-node build clean fuzz vuln leak-hunt crowd api metrics deletions faults-hour marathon flake deep-trees
+.PHONY: web-test fleet tenant test-kube kube-long kube-offline kube-autoscale kube-certificates kube-crash kube-up kube-down fields help run test unit e2e lint bench verify fmt explore torture crash crash-containerd probes-kill evictions-kill mutate-podworkers spec-coverage rewrites faults-pleg bench-idle bench-node build clean fuzz vuln leak-hunt crowd api metrics deletions faults-hour marathon flake deep-trees slices
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort | expand -t 22
@@ -166,6 +166,12 @@ deletions: ## 10,000 pods deleted at a random moment of a pull that hangs (a min
 deep-trees: ## trees of 100,000 levels removed and walked, alone and under an agent (a minute in memory)
 	$(INMEMORY) $(GO) test -count=1 -timeout 60m -run '^(TestDeepTreeIsRemoved|TestDeepTreeIsWalked)$$' -v ./internal/tree -levels 100000
 	$(INMEMORY) $(GO) test -count=1 -timeout 60m -run '^TestDeepTreeHoldsUpNoPod$$' -v ./internal/enginetest -levels 100000
+
+slices: ## all of what make test runs a part of and no other command here has, without the race detector (minutes)
+	$(INMEMORY) $(GO) test -count=1 -timeout 0 -run '^(TestEmptyDirBelongsToOneLife|TestRandomLivesFitTheNode|TestFirstListWithGaps|TestRecordsOfALostRuntime|TestFirstListsOfRandomLives|TestEvictedOnRequestForGood|TestCallsOfABurst)$$' \
+	  ./internal/enginetest -lives.seeds=400 -burst.pods=1000
+	$(GO) test -count=1 -timeout 0 -run '^(TestRemovalHoldsItsUID|TestStatusThatFailsForADay)$$' ./podworkers ./pleg
+	cd kube && $(GO) test -count=1 -timeout 0 -run '^TestCrowdTakesTwoWritesPerPod$$' ./statussink
 
 marathon: ## every long run above and below, one after the other, with a table at the end (most of a day)
 	@tools/ci/marathon.sh

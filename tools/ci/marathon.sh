@@ -14,7 +14,7 @@ export STATES=${STATES:-500000} # explore ends
 export FUZZTIME=${FUZZTIME:-10m}
 targets=("$@")
 [ ${#targets[@]} -gt 0 ] || targets=(
-	mutate-podworkers fuzz explore deletions rewrites faults-pleg faults-hour crash leak-hunt crowd deep-trees
+	mutate-podworkers fuzz explore deletions rewrites faults-pleg faults-hour crash leak-hunt crowd deep-trees slices
 	e2e crash-containerd kube-crash kube-long kube-offline kube-autoscale kube-certificates probes-kill evictions-kill tenant torture fleet bench-idle bench-node flake
 )
 table=""
