@@ -26,7 +26,7 @@ spec:
   terminationGracePeriodSeconds: 1
   restartPolicy: Never
   containers:
-  - {name: whole, image: IMAGE, command: [tail, /dev/zero], resources: {limits: {memory: 16Mi}}}
+  - {name: whole, image: IMAGE, command: [sh, -c, "until [ -e /go ]; do sleep 0.1; done; exec tail /dev/zero"], resources: {limits: {memory: 16Mi}}}
   - {name: child, image: IMAGE, command: [sh, -c, "tail /dev/zero; sleep 100000"], resources: {limits: {memory: 16Mi}}}
   - name: well
     image: IMAGE
@@ -43,6 +43,9 @@ func TestContainerdAPIServerPages(t *testing.T) {
 	c.start("--address="+c.reachable(), "--max-pods=30", "--kube-reserved=cpu=100m", "--system-reserved=memory=64Mi")
 	c.until("Node Ready", 20*time.Second, c.nodeReady)
 	c.apply(hungry)
+	// containerd 1.6 misses a kill that comes before it has told that the container runs, and then nothing says so.
+	c.until("all run", 60*time.Second, c.ready("app=hungry", 1))
+	c.kubectl("exec", "hungry", "-c", "whole", "--", "sh", "-c", ": > /go")
 	for _, container := range []string{"whole", "child"} {
 		c.until(container+" was killed", 40*time.Second, func() error { return c.series("/metrics", "container_oom_events_total", container, 1) })
 	}
