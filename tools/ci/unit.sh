@@ -2,37 +2,41 @@
 # Runs the tests that need nothing but Go, of every module, for make unit.
 #
 # The main module mostly computes, in virtual time; the others mostly wait, so they run
-# beside it, and their results are printed after its own.
+# beside it, and their results are printed after its own. The commands and their variables are
+# those of test.sh, so that the go command remembers one result for both.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-inmemory=$PWD/tools/ci/inmemory.sh
+root=$PWD
 race=${RACE--race}
 # The modules make each other slow, not wrong.
 export PODWRIGHT_PATIENCE=${PODWRIGHT_PATIENCE:-8}
 
 tests() {
-	local dir=$1
+	local dir=$1 code=0
 	shift
 	# Without DWARF tables programs link in two thirds of the time; stack traces do not need them. On a busy
 	# machine a package takes longer than the ten minutes that go test gives it.
-	(cd "$dir" && "$inmemory" go test -timeout 45m -ldflags=-w "$@")
+	(cd "$dir" && "$root/tools/ci/inmemory.sh" go test -json -timeout 45m -ldflags=-w "$@") || code=$?
+	echo "{\"Action\":\"exit\",\"Code\":$code}"
 }
 
 beside() {
-	local code=0
-	tests . ./internal/houserules || code=$? # one goroutine: with the race detector it takes eight times as long
-	tests examples $race -parallel 4 ./... || code=$?
-	tests kube $race ./... || code=$?
-	tests tools ./... || code=$?
-	return "$code"
+	tests . ./internal/houserules # one goroutine: with the race detector it takes eight times as long
+	tests examples $race -parallel 4 ./...
+	tests kube $race ./...
+	tests tools ./...
 }
 
-output=$(mktemp)
-trap 'rm -f "$output"' EXIT
-beside >"$output" 2>&1 </dev/null &
-waiting=$!
-code=0
-tests . $race $(go list -e ./... | grep -v /internal/houserules) || code=$?
-wait "$waiting" || code=$?
-cat "$output"
-exit "$code"
+events() {
+	beside >"$work/beside" 2>&1 </dev/null &
+	local waiting=$!
+	tests . $race $(go list -e ./... | grep -v /internal/houserules)
+	wait "$waiting"
+	cat "$work/beside"
+}
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir -p bin
+(cd tools && go build -o "$work/" ./testsummary)
+events 2>&1 | "$work/testsummary" -log bin/unit.log
