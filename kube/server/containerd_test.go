@@ -3,6 +3,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -83,5 +84,23 @@ func TestContainerdPortForward(t *testing.T) {
 	said := make([]byte, len("hello\n"))
 	if _, err := io.ReadFull(conn, said); err != nil || string(said) != "hello\n" {
 		t.Errorf("%q, %v", said, err)
+	}
+}
+
+// KH4 on a real containerd: a WebSocket's way to a port of the pod.
+func TestContainerdPortForwardWebSocket(t *testing.T) {
+	conn := onContainerd(t).openedAs("/portForward/default/web?port=8080", "v4.channel.k8s.io")
+	var got []byte // of the first channel, which begins with the port's number
+	for !bytes.HasSuffix(got, []byte("hello\n")) {
+		_, data, err := conn.ReadMessage()
+		if err != nil {
+			t.Fatalf("%v after %q", err, got)
+		}
+		if len(data) > 0 && data[0] == 0 {
+			got = append(got, data[1:]...)
+		}
+	}
+	if string(got) != "\x90\x1fhello\n" {
+		t.Errorf("%q", got)
 	}
 }

@@ -31,6 +31,11 @@ func (s *streams) portForward(w http.ResponseWriter, r *http.Request) {
 		fail(w, err)
 		return
 	}
+	options, err := portforward.NewV4Options(r) // no ports over SPDY, where each stream names its own
+	if err != nil {
+		fail(w, &failure{http.StatusBadRequest, err.Error()})
+		return
+	}
 	sandboxes, err := s.runtime.ListPodSandbox(r.Context(), &runtimeapi.PodSandboxFilter{
 		LabelSelector: map[string]string{runtime.LabelPodUID: string(pod.UID)},
 		State:         &runtimeapi.PodSandboxStateValue{State: runtimeapi.PodSandboxState_SANDBOX_READY},
@@ -44,11 +49,12 @@ func (s *streams) portForward(w http.ResponseWriter, r *http.Request) {
 	}
 	sandbox := newest(sandboxes).GetId()
 	if s.urls == nil {
-		s.forward(w, r, pod, sandbox)
+		s.forward(w, r, pod, sandbox, options)
 		return
 	}
 	url, err := s.at(r.Context(), func(ctx context.Context) (string, error) {
-		response, err := s.urls.PortForward(ctx, &runtimeapi.PortForwardRequest{PodSandboxId: sandbox})
+		// The client's query does not reach the stream server.
+		response, err := s.urls.PortForward(ctx, &runtimeapi.PortForwardRequest{PodSandboxId: sandbox, Port: options.Ports})
 		return response.GetUrl(), err
 	})
 	if err != nil {
@@ -66,12 +72,7 @@ func newest(list []*runtimeapi.PodSandbox) *runtimeapi.PodSandbox {
 }
 
 // forward serves the ports of a sandbox here, until the client has gone and all its connections have ended.
-func (s *streams) forward(w http.ResponseWriter, r *http.Request, pod *v1.Pod, sandbox string) {
-	options, err := portforward.NewV4Options(r)
-	if err != nil {
-		fail(w, &failure{http.StatusBadRequest, err.Error()})
-		return
-	}
+func (s *streams) forward(w http.ResponseWriter, r *http.Request, pod *v1.Pod, sandbox string, options *portforward.V4Options) {
 	ctx, cancel := context.WithCancel(r.Context())
 	f := newForwarder(ctx, pod, func(ctx context.Context, port int32, conn io.ReadWriter) error {
 		return s.contain(func() error { return s.ports.ForwardPort(ctx, sandbox, port, conn) })

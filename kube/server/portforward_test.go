@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -96,6 +97,24 @@ func TestForwardToTheNewestSandbox(t *testing.T) {
 		(&streams{engine: &node{}, runtime: there, urls: there}).portForward(w, request)
 		if !strings.Contains(w.Body.String(), "192.0.2.1") { // the URL of s1, which is refused
 			t.Errorf("%v: %q", list, w.Body)
+		}
+	}
+}
+
+// KH4, KH8: a runtime with a stream server is told the ports of a WebSocket, which it cannot learn otherwise. It is not asked
+// about those that cannot be read.
+func TestPortsOfAWebSocketReachTheRuntime(t *testing.T) {
+	for query, want := range map[string][]int32{"?port=8080&port=90": {8080, 90}, "?port=80,81": {80, 81}, "": nil, "?port=x": nil} {
+		rt := &remote{url: "http://192.0.2.1:1/token"} // is refused, after it was asked
+		request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/portForward/default/web"+query, nil)
+		request.Header.Set("Connection", "Upgrade")
+		request.Header.Set("Upgrade", "websocket")
+		request.SetPathValue("namespace", "default")
+		request.SetPathValue("pod", "web")
+		w := httptest.NewRecorder()
+		(&streams{engine: &node{}, runtime: rt, urls: rt}).portForward(w, request)
+		if !slices.Equal(rt.ports, want) || want == nil && w.Code != http.StatusBadRequest {
+			t.Errorf("%q: ports %v, code %d %q", query, rt.ports, w.Code, w.Body)
 		}
 	}
 }

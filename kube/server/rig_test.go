@@ -110,7 +110,8 @@ func (d *direct) ListPodSandbox(context.Context, *runtimeapi.PodSandboxFilter) (
 // remote is a runtime with a stream server.
 type remote struct {
 	direct
-	url string
+	url   string
+	ports []int32 // of the last request to forward some
 }
 
 // Its methods hide those of the runtime that serves streams itself.
@@ -129,6 +130,7 @@ func (r *remote) PortForward(_ context.Context, q *runtimeapi.PortForwardRequest
 	if q.GetPodSandboxId() != "s1" {
 		return nil, runtime.ErrNotFound
 	}
+	r.ports = q.GetPort()
 	return &runtimeapi.PortForwardResponse{Url: r.url}, nil
 }
 

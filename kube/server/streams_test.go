@@ -218,9 +218,13 @@ func TestSizesDoNotHoldUpInput(t *testing.T) {
 // openedWebSocket opens one of the newest protocol, which must speak within 10 s.
 func (r *rig) openedWebSocket(path string) *websocket.Conn {
 	r.Helper()
-	dialer := websocket.Dialer{
-		TLSClientConfig: r.client().Transport.(*http.Transport).TLSClientConfig, Subprotocols: []string{remotecommand.StreamProtocolV5Name},
-	}
+	return r.openedAs(path, remotecommand.StreamProtocolV5Name)
+}
+
+// openedAs opens a WebSocket of any protocol, or of none, which must speak within 10 s.
+func (r *rig) openedAs(path string, protocols ...string) *websocket.Conn {
+	r.Helper()
+	dialer := websocket.Dialer{TLSClientConfig: r.client().Transport.(*http.Transport).TLSClientConfig, Subprotocols: protocols}
 	conn, response, err := dialer.DialContext(r.Context(), strings.Replace(r.address, "https", "wss", 1)+path, http.Header{"Authorization": {"Bearer good"}})
 	if err != nil {
 		r.Fatal(err)
