@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorilla/websocket"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -142,6 +143,22 @@ func TestAPIServerReachesContainers(t *testing.T) {
 			t.Errorf("kubectl %s: %q, %v; want %q, %q", tc.args, out, err, tc.out, tc.err)
 		}
 		t.Logf("kubectl %s: %s", tc.args, time.Since(began).Round(time.Millisecond))
+	}
+	// A console in a browser, whose protocol the API server passes on as it is.
+	secure, err := rest.TLSConfigFor(c.Admin())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dialer := websocket.Dialer{TLSClientConfig: secure, Subprotocols: []string{"base64.channel.k8s.io"}}
+	path := "/api/v1/namespaces/default/pods/web/exec?container=app&command=greet&stdout=true"
+	conn, response, err := dialer.DialContext(t.Context(), strings.Replace(c.Admin().Host, "https", "wss", 1)+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = response.Body.Close()
+	if got := heard(t, conn, true); got[stdoutChannel] != "hello from c1\n" || got[errorChannel] != "" {
+		t.Errorf("over base64.channel.k8s.io: %q", got)
 	}
 }
 

@@ -25,8 +25,20 @@ const (
 	resizeChannel
 )
 
-// webSocket serves a stream over the protocols v5.channel.k8s.io, in which the client can close
-// stdin, and v4.channel.k8s.io.
+// v4Base64Name is the protocol v4.channel.k8s.io in text, for clients that have no use for bytes.
+const v4Base64Name = "v4." + wsstream.Base64ChannelWebSocketProtocol
+
+// protocolsOf returns the protocols of WebSockets, those of the kubelet. In the newest one, v5.channel.k8s.io, the client can
+// close stdin. Consoles in browsers often use those in base64.
+func protocolsOf(channels []wsstream.ChannelType) map[string]wsstream.ChannelProtocolConfig {
+	protocols := wsstream.NewDefaultChannelProtocols(channels) // those before v4
+	for _, name := range []string{remotecommand.StreamProtocolV5Name, remotecommand.StreamProtocolV4Name, v4Base64Name} {
+		protocols[name] = wsstream.ChannelProtocolConfig{Binary: name != v4Base64Name, Channels: channels}
+	}
+	return protocols
+}
+
+// webSocket serves a stream over a WebSocket.
 func (s *streams) webSocket(w http.ResponseWriter, r *http.Request, j job) {
 	channel := func(used bool, kind wsstream.ChannelType) wsstream.ChannelType {
 		if used {
@@ -41,13 +53,9 @@ func (s *streams) webSocket(w http.ResponseWriter, r *http.Request, j job) {
 		errorChannel:  wsstream.WriteChannel,
 		resizeChannel: wsstream.ReadChannel,
 	}
-	protocols := map[string]wsstream.ChannelProtocolConfig{}
-	for _, name := range []string{remotecommand.StreamProtocolV5Name, remotecommand.StreamProtocolV4Name} {
-		protocols[name] = wsstream.ChannelProtocolConfig{Binary: true, Channels: channels}
-	}
-	conn := wsstream.NewConn(protocols)
+	conn := wsstream.NewConn(protocolsOf(channels))
 	conn.SetIdleTimeout(s.idle)
-	_, ends, err := conn.Open(w, r)
+	protocol, ends, err := conn.Open(w, r)
 	if err != nil {
 		s.log.V(1).Info("A WebSocket was not opened", "error", err.Error())
 		return
@@ -82,8 +90,9 @@ func (s *streams) webSocket(w http.ResponseWriter, r *http.Request, j job) {
 	}
 	_, _ = ends[first].Write(nil)
 	besides.Go(func() { beat.run(ctx, ends[first], cancel) })
-	status := statusOf(j.run(ctx, streams))
-	_, _ = ends[errorChannel].Write(status)
+	if last := lastWords(protocol, j.run(ctx, streams)); last != nil {
+		_, _ = ends[errorChannel].Write(last)
+	}
 	cancel()
 	_ = conn.Close()
 	besides.Wait()
@@ -127,8 +136,26 @@ func replace(to chan cri.TerminalSize, size cri.TerminalSize) {
 	}
 }
 
-// statusOf encodes how a stream ended (KH5).
-func statusOf(err error) []byte {
+// lastWords says how a stream ended (KH5), in a protocol: as a status, but before v4 as the text of an error, nil for none.
+func lastWords(protocol string, err error) []byte {
+	status := statusOf(err)
+	switch protocol {
+	case remotecommand.StreamProtocolV5Name, remotecommand.StreamProtocolV4Name, v4Base64Name:
+	default:
+		if err == nil {
+			return nil
+		}
+		return []byte(status.Message)
+	}
+	data, err := json.Marshal(status)
+	if err != nil {
+		return []byte(`{"status":"Failure"}`)
+	}
+	return data
+}
+
+// statusOf describes how a stream ended.
+func statusOf(err error) metav1.Status {
 	status := metav1.Status{Status: metav1.StatusSuccess}
 	var exit interface{ ExitStatus() int }
 	switch {
@@ -147,9 +174,5 @@ func statusOf(err error) []byte {
 			Message: "error executing command in container: " + err.Error(),
 		}
 	}
-	data, err := json.Marshal(status)
-	if err != nil {
-		return []byte(`{"status":"Failure"}`)
-	}
-	return data
+	return status
 }
