@@ -146,7 +146,7 @@ func (s *Source) container(c *runtimeapi.Container, said *runtimeapi.ContainerSt
 	out.stats.CPU, out.stats.Memory = cpuOf(said.GetCpu()), memoryOf(said.GetMemory())
 	out.stats.Swap, out.stats.IO = swapOf(said.GetSwap()), ioOf(said.GetIo())
 	if out.cgroup != "" {
-		need := missing(out.stats.CPU, out.stats.Memory)
+		need := missing(out.stats.CPU, out.stats.Memory, out.stats.Swap)
 		if want&withDisk != 0 {
 			need |= processes | pressures
 		}
@@ -169,13 +169,17 @@ func (s *Source) container(c *runtimeapi.Container, said *runtimeapi.ContainerSt
 	return out
 }
 
-// missing returns what the cgroup must provide because the runtime did not report it.
-func missing(cpu *stats.CPUStats, memory *stats.MemoryStats) (need facts) {
+// missing returns what the cgroup must provide because the runtime did not report it. Each page asks for all of it, or else what
+// one shows would depend on whether it shares a reading with another.
+func missing(cpu *stats.CPUStats, memory *stats.MemoryStats, swap *stats.SwapStats) (need facts) {
 	if cpu == nil {
 		need |= cpuTime
 	}
 	if memory == nil {
 		need |= memoryUse
+	}
+	if swap == nil {
+		need |= swapUse
 	}
 	return need
 }
@@ -197,7 +201,7 @@ func (s *Source) limits(id, cgroup string, now time.Time) limits {
 // its containers.
 func (s *Source) whole(p *pod, spec *v1.Pod, said *runtimeapi.LinuxPodSandboxStats, count *uint64, want parts, now time.Time) {
 	p.stats.CPU, p.stats.Memory, p.stats.IO = cpuOf(said.GetCpu()), memoryOf(said.GetMemory()), ioOf(said.GetIo())
-	need := missing(p.stats.CPU, p.stats.Memory)
+	need := missing(p.stats.CPU, p.stats.Memory, nil) // the CRI has no swap of pods
 	if want&withDisk != 0 {
 		need |= processes | pressures
 	}

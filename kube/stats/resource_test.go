@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -124,6 +125,54 @@ func TestNewbornIsMeasured(t *testing.T) {
 		c := summary.Pods[0].Containers[0]
 		if *c.CPU.UsageCoreNanoSeconds != 2e9 || *c.Memory.WorkingSetBytes != 900 || *c.Memory.UsageBytes != 1000 || *c.Swap.SwapUsageBytes != 64 {
 			t.Errorf("unified %t: %+v %+v %+v", unified, c.CPU, c.Memory, c.Swap)
+		}
+	}
+}
+
+// TestSwapComesFromTheCgroup (KV1, KV2): containerd does not report it. Each page has it, whatever other page was scraped just
+// before, and the pod's is that of its own cgroup.
+func TestSwapComesFromTheCgroup(t *testing.T) {
+	for _, unified := range []bool{false, true} {
+		m := newMachine(t, unified)
+		m.pod("web")
+		m.run("web", "app", "c1", 0, time.Second, 4096)
+		m.run("web", "side", "c2", 0, time.Second, 4096)
+		m.cgroup("kubepods/poduid-web", time.Second, 4096, 41)
+		m.cgroup("kubepods/poduid-web/c1", time.Second, 4096, 41)
+		m.cgroup("kubepods/poduid-web/c2", time.Second, 4096, 42)
+		m.pod("bare")
+		m.run("bare", "app", "c3", 0, time.Second, 4096)
+		m.cgroup("system.slice/cri-containerd-c3.scope", time.Second, 4096, 43)
+		clock := clocktesting.NewFakeClock(time.Unix(5001, 0))
+		s := m.source(func(o *Options) { o.Clock = clock })
+		for _, before := range []func(){func() {}, func() { get(t, s.ServeContainers, "") }} {
+			clock.Step(10 * time.Second)
+			before()
+			_, lines := get(t, s.ServeResource, "")
+			at := strconv.FormatInt(clock.Now().UnixMilli(), 10)
+			want := []string{
+				`container_swap_usage_bytes{container="app",namespace="default",pod="bare"} 64 ` + at,
+				`container_swap_usage_bytes{container="app",namespace="default",pod="web"} 64 ` + at,
+				`container_swap_usage_bytes{container="side",namespace="default",pod="web"} 64 ` + at,
+				`pod_swap_usage_bytes{namespace="default",pod="bare"} 64 ` + at,
+				`pod_swap_usage_bytes{namespace="default",pod="web"} 64 ` + at,
+			}
+			got := slices.DeleteFunc(lines, func(l string) bool { return !strings.Contains(l, "_swap_usage_bytes{") })
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("unified %t:\n%s", unified, diff)
+			}
+		}
+		clock.Step(10 * time.Second)
+		for _, only := range []bool{true, false} {
+			summary, err := s.Summary(t.Context(), only)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range summary.Pods {
+				if p.Swap == nil || *p.Swap.SwapUsageBytes != 64 || p.Containers[0].Swap == nil {
+					t.Errorf("unified %t: %+v", unified, p)
+				}
+			}
 		}
 	}
 }

@@ -38,6 +38,7 @@ const (
 	memoryUse
 	// memoryKinds is the breakdown of memory, and swap.
 	memoryKinds
+	swapUse
 	processes
 	pressures
 	throttling
@@ -68,7 +69,7 @@ func (h *hierarchy) readV1(u *usage, cgroup string, want facts) {
 	if want&memoryUse != 0 {
 		u.memory = h.number("memory", cgroup, "memory.usage_in_bytes")
 	}
-	if want&memoryKinds != 0 {
+	if want&(memoryKinds|swapUse) != 0 {
 		var inactive uint64
 		if text, ok := h.read("memory", cgroup, "memory.stat"); ok {
 			keyed(text, map[string]**uint64{
@@ -188,6 +189,8 @@ func (h *hierarchy) readV2(u *usage, cgroup string, want facts) {
 			keyed(text, map[string]**uint64{"anon": &u.rss, "file": &u.cache, "pgfault": &u.pageFaults, "pgmajfault": &u.majorPageFaults}, "inactive_file", &inactive)
 		}
 		u.workingSet = less(u.memory, inactive)
+	}
+	if want&(memoryKinds|swapUse) != 0 {
 		u.swap = h.number("", cgroup, "memory.swap.current")
 	}
 	if want&pressures != 0 {
