@@ -18,8 +18,12 @@ func (s *Source) ServeContainers(w http.ResponseWriter, r *http.Request) {
 func containersPage(r *reading) *page {
 	var p page
 	now := time.Time{} // zero: samples carry no time, so the scraper's counts
-	p.gauge("machine_cpu_cores", "Number of logical CPUs.").add(nil, float64(r.capacity.cores), now)
-	p.gauge("machine_memory_bytes", "Memory of the machine in bytes.").add(nil, float64(r.capacity.memory), now)
+	if r.capacity.cores > 0 {
+		p.gauge("machine_cpu_cores", "Number of logical CPUs.").add(nil, float64(r.capacity.cores), now)
+	}
+	if r.capacity.memory > 0 {
+		p.gauge("machine_memory_bytes", "Memory of the machine in bytes.").add(nil, float64(r.capacity.memory), now)
+	}
 	p.gauge("container_scrape_error", "1 if the pods could not be measured, otherwise 0.").add(nil, failed(r.err), now)
 	all := newBasics(&p)
 	wires := newWires(&p)

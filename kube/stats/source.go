@@ -79,7 +79,7 @@ func (s *Source) read(ctx context.Context, want parts) *reading {
 	case s.turn <- struct{}{}:
 		defer func() { <-s.turn }()
 	case <-limited.Done():
-		return &reading{err: fmt.Errorf("%w: %w", errBusy, limited.Err())}
+		return s.alone(want, fmt.Errorf("%w: %w", errBusy, limited.Err()))
 	}
 	if last := s.last; last != nil && last.has&want == want && last.at.After(oldest) && s.options.MaxAge > 0 {
 		return last
@@ -91,6 +91,16 @@ func (s *Source) read(ctx context.Context, want parts) *reading {
 	if r.err == nil { // a reading that failed or ran out of time is not reused
 		s.last = r
 	}
+	return r
+}
+
+// alone returns a reading of the node without its pods and its disk, which may be what holds up the others, for a scrape without
+// the turn. It uses none of the fields that the turn protects.
+func (s *Source) alone(want parts, err error) *reading {
+	r := &reading{at: s.options.Clock.Now(), has: want, err: err}
+	m, past := machine{proc: s.options.Proc}, newHistory()
+	past.begin()
+	r.node, r.capacity = m.node(s.options.Node, "", want&(withNetwork|withDisk) != 0, r.at, past)
 	return r
 }
 

@@ -95,6 +95,37 @@ func TestHungRuntimeHoldsUpTheScrapeOnly(t *testing.T) {
 	})
 }
 
+// TestScrapeWithoutATurn (KV3): it has the node alone, as it is. Those that /proc does not say are left out.
+func TestScrapeWithoutATurn(t *testing.T) {
+	m := newMachine(t, true)
+	synctest.Test(t, func(t *testing.T) {
+		s := m.source()
+		s.turn <- struct{}{}
+		_, containers := get(t, s.ServeContainers, "")
+		_, resource := get(t, s.ServeResource, "")
+		for _, want := range []string{
+			"container_scrape_error 1", "machine_memory_bytes 1.024e+06", "machine_cpu_cores 2",
+			`container_cpu_usage_seconds_total{container="",cpu="total",id="/",image="",name="",namespace="",pod=""} 1.63`,
+		} {
+			if !slices.Contains(containers, want) {
+				t.Errorf("no %s in %q", want, containers)
+			}
+		}
+		for _, want := range []string{"node_cpu_usage_seconds_total 1.63 ", "node_memory_working_set_bytes 614400 ", "node_swap_usage_bytes 10240 ", "resource_scrape_error 1"} {
+			if !slices.ContainsFunc(resource, func(l string) bool { return strings.HasPrefix(l, want) }) {
+				t.Errorf("no %s in %q", want, resource)
+			}
+		}
+		if code, _ := get(t, s.ServeSummary, ""); code != http.StatusServiceUnavailable {
+			t.Errorf("summary: %d", code)
+		}
+		s.options.Proc = t.TempDir()
+		if _, lines := get(t, s.ServeContainers, ""); slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, "machine_") }) {
+			t.Errorf("%q", lines)
+		}
+	})
+}
+
 // TestFailedReadingIsNotShared (KV3): the next scrape asks the runtime itself, however soon it comes.
 func TestFailedReadingIsNotShared(t *testing.T) {
 	m := newMachine(t, true)
