@@ -11,7 +11,8 @@
 //
 // Nothing runs between scrapes. A scrape makes a reading of the parts that its page shows, or uses
 // one that another scrape made less than [Options.MaxAge] ago; while one reads, the others wait. A
-// runtime that does not answer costs its scrapers [Options.Timeout] and affects nothing else.
+// runtime that does not answer costs its scrapers [Options.Timeout] and affects nothing else. A volume with a mount
+// that does not answer costs one scrape the time that walks may take; until it answers, scrapes do without it.
 //
 // The runtime's numbers come first. What it does not report is read from the cgroup of the container or
 // pod, and the traffic of a pod's interfaces from a process in its sandbox. A pod without its own

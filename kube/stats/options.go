@@ -55,8 +55,8 @@ type Options struct {
 	// means that every scrape makes its own.
 	MaxAge time.Duration
 	// DiskAge is how old the sizes of volumes and logs may be, which take a walk through their
-	// files. Walks may take a quarter of Timeout; what they do not reach keeps its older size, or
-	// has none. 0 means 1 min.
+	// files. Walks may take a quarter of Timeout; what they do not reach, or what does not answer,
+	// keeps its older size, or has none. 0 means 1 min.
 	DiskAge time.Duration
 	// Timeout bounds one scrape, including its wait for another. 0 means 8 s, so that scrapers,
 	// which usually wait for 10 s, get an answer.

@@ -12,8 +12,8 @@ import (
 	"github.com/podwright/podwright/runtime/cri"
 )
 
-// Source measures a node and its pods on request. It has no goroutine. Make one with [New]; it is
-// safe for concurrent use.
+// Source measures a node and its pods on request. Between scrapes it has no goroutine, except for looks at
+// folders that hang because of a mount in them. Make one with [New]; it is safe for concurrent use.
 type Source struct {
 	options Options
 	// turn is held by the goroutine that reads, which owns the fields below.
@@ -39,7 +39,7 @@ func New(options Options) (*Source, error) {
 	s := &Source{
 		options: options, turn: make(chan struct{}, 1),
 		runtime: runtimeReader{runtime: options.Runtime}, machine: machine{proc: options.Proc}, cgroups: examine(options.Cgroups),
-		past: newHistory(), disk: disk{age: options.DiskAge}, paths: map[string]string{}, held: map[string]limits{},
+		past: newHistory(), disk: newDisk(options), paths: map[string]string{}, held: map[string]limits{},
 	}
 	s.runtime.lister, _ = options.Runtime.(cri.StatsLister)
 	return s, nil

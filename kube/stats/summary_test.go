@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	stats "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
+	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/podwright/podwright/runtime/pods"
@@ -132,7 +133,7 @@ func TestWalksThatTakeTooLong(t *testing.T) {
 	m := newMachine(t, true)
 	m.pod("web")
 	m.write(filepath.Join(dir, "app", "0.log"), "text")
-	d := disk{age: time.Minute}
+	d := newDisk(Options{DiskAge: time.Minute, Clock: clock.RealClock{}})
 	engine := &engine{storage: map[types.UID]pods.LocalStorage{"uid-web": {Logs: map[string]string{"app": filepath.Join(dir, "app")}}}}
 	over, end := context.WithCancel(t.Context())
 	end()
