@@ -95,8 +95,8 @@ func (m *Manager) target(r *run) (Target, error) {
 		return Target{}, fmt.Errorf("the pod has no container %q", w.name)
 	}
 	return Target{
-		Pod: view.Pod, Container: c, Kind: w.kind, Probe: w.probe, ID: r.id,
-		PodIP: view.Status.PodIP, Timeout: w.timing.Timeout,
+		Pod: view.Pod, Container: c, Kind: w.kind, Probe: r.probe, ID: r.id,
+		PodIP: view.Status.PodIP, Timeout: r.timeout,
 	}, nil
 }
 

@@ -93,7 +93,7 @@ func (m *Manager) next(ctx context.Context, i int) (*run, effects) {
 		case w.lost != nil && w.lost.id == w.state.ID, w.hung >= maxHung: // 9.5: no second call for a container while one hangs
 			w.view = View{}
 			w.advance(now)
-			effects = append(effects, m.judge(w, m.timedOut(w), nil, now)...)
+			effects = append(effects, m.judge(w, timedOut(w.timing.Timeout), nil, now)...)
 		case w.pod.running >= m.options.PodSlots:
 			w.pod.parked = append(w.pod.parked, w)
 		default:
@@ -121,11 +121,14 @@ func (m *Manager) begin(ctx context.Context, w *worker, lane int, now time.Durat
 	late := max(now-w.due, 0)
 	m.lateness = max(m.lateness, late)
 	w.advance(now)
-	r := &run{worker: w, lane: lane, id: w.state.ID, began: now, end: now + w.timing.Period, view: w.view, late: late}
+	r := &run{
+		worker: w, lane: lane, id: w.state.ID, probe: w.probe, timeout: w.timing.Timeout,
+		began: now, end: now + w.timing.Period, view: w.view, late: late,
+	}
 	w.view = View{}
 	r.ctx, r.cancel = context.WithCancelCause(ctx)
 	w.run = r
-	w.stage, w.due = running, now+min(slotPatience, patience(w))
+	w.stage, w.due = running, now+min(slotPatience, r.patience())
 	m.due.add(w)
 	return r
 }

@@ -12,8 +12,8 @@ import (
 )
 
 // look collects what a decision needs. It is called without the lock, either before the worker is
-// shared or by the scheduler, which alone changes the worker's container. If there is a container,
-// look writes to seen.
+// shared or by the scheduler, which alone changes the worker's container and probe. If there is a
+// container, look writes to seen.
 func (m *Manager) look(w *worker, view View, known bool, now time.Time, seen *decide.Container) decide.Look {
 	l := decide.Look{Kind: w.kind, Known: known, InitialDelay: w.timing.InitialDelay, Now: now}
 	if !known {

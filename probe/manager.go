@@ -2,6 +2,7 @@ package probe
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -73,10 +74,11 @@ func (m *Manager) now() time.Duration { return m.options.Clock.Since(m.epoch) }
 
 // AddPod creates the workers that a pod needs and lacks, and takes over at once what is known about
 // containers that are already running (2.1, 8.3). It is called on every sync of a running pod,
-// before its containers are started. The pod's probes are read once: a changed spec under the same
-// UID is ignored (1.4).
+// before its containers are started. A container that runs keeps the probe it has; one that replaces
+// it has the probe that the pod has by then. Workers of probes that the pod no longer has end (1.4).
 func (m *Manager) AddPod(pod *v1.Pod) {
-	fresh := m.missing(pod)
+	fresh, changed := m.compare(pod)
+	m.change(pod, changed)
 	if len(fresh) == 0 {
 		return
 	}
@@ -108,11 +110,26 @@ func (m *Manager) AddPod(pod *v1.Pod) {
 	m.poke()
 }
 
-// missing returns new workers for those probes of the pod that have none.
-func (m *Manager) missing(pod *v1.Pod) (fresh []*worker) {
+// compare ends the workers whose probes the pod does not have any more. It returns new workers for those of
+// its probes that have none, and the workers whose probes have changed.
+func (m *Manager) compare(pod *v1.Pod) (fresh, changed []*worker) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	entry := m.pods[pod.UID]
+	if entry != nil {
+		var gone []*worker
+		for _, w := range entry.workers {
+			switch p := probeOf(pod, w.name, w.kind); {
+			case p == nil:
+				gone = append(gone, w)
+			case p != w.latest() && !reflect.DeepEqual(p, w.latest()):
+				changed = append(changed, w)
+			}
+		}
+		for _, w := range gone {
+			m.end(w)
+		}
+	}
 	for _, c := range probed(pod) {
 		for k, p := range probesOf(c) {
 			if p == nil || entry != nil && entry.find(c.Name, Kind(k)) != nil { //nolint:gosec // three kinds
@@ -124,7 +141,19 @@ func (m *Manager) missing(pod *v1.Pod) (fresh []*worker) {
 			})
 		}
 	}
-	return fresh
+	return fresh, changed
+}
+
+// change records what the next containers of these workers are probed with. Options.Timing may take a while,
+// so the pod's own goroutine asks it, not the scheduler.
+func (m *Manager) change(pod *v1.Pod, changed []*worker) {
+	for _, w := range changed {
+		p := probeOf(pod, w.name, w.kind)
+		next := &change{p, m.timing(pod, w.name, w.kind, p)}
+		m.mu.Lock()
+		w.next = next
+		m.mu.Unlock()
+	}
 }
 
 // enter puts a new worker into the heap. Its first look is now, because a look executes nothing;
@@ -171,6 +200,14 @@ func hasProbe(c *v1.Container) bool {
 // probesOf returns a container's probes by kind.
 func probesOf(c *v1.Container) [decide.Kinds]*v1.Probe {
 	return [decide.Kinds]*v1.Probe{Startup: c.StartupProbe, Liveness: c.LivenessProbe, Readiness: c.ReadinessProbe}
+}
+
+// probeOf returns a probe of a pod, or nil if the pod has none of that kind and container.
+func probeOf(pod *v1.Pod, container string, kind Kind) *v1.Probe {
+	if c := specOf(pod, container); c != nil {
+		return probesOf(c)[kind]
+	}
+	return nil
 }
 
 // StopLivenessAndStartup ends the startup and liveness workers of a pod that is being stopped,

@@ -64,8 +64,8 @@ type Options struct {
 	HTTP2, GRPCTLS bool
 
 	// Timing may override when a probe runs, with sub-second precision (9.6); false leaves it as
-	// the pod says. It is called for each worker, and for a status before there is one, and must
-	// not block. Values out of bounds are brought into bounds. Nil: never.
+	// the pod says. It is called for each worker, when the pod's probe has changed since, and for a
+	// status before there is a worker, and must not block. Values out of bounds are brought into bounds. Nil: never.
 	Timing func(pod *v1.Pod, container string, kind Kind, timing Timing) (Timing, bool)
 	// MinPeriod is the shortest period Timing may give. 0 means 100 ms; less than
 	// 10 ms is refused.

@@ -24,7 +24,7 @@ func (m *Manager) Problems() []problem.Problem {
 			out = append(out, problem.Problem{
 				Kind: problem.Probe, Severity: problem.Listed, Name: problem.Of(p.namespace, p.name, uid), UID: uid,
 				Since:  m.wall(w.lost.began),
-				Waits:  fmt.Sprintf("the %s probe of container %s to return, after its timeout of %v", w.kind, w.name, w.timing.Timeout),
+				Waits:  fmt.Sprintf("the %s probe of container %s to return, after its timeout of %v", w.kind, w.name, w.lost.timeout),
 				Advice: "look at the probe's handler, or for a command at the container runtime; " + fate,
 			})
 		}

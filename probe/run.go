@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+
 	"github.com/podwright/podwright/probe/internal/decide"
 	"github.com/podwright/podwright/runtime"
 )
@@ -39,12 +41,16 @@ type run struct {
 	worker *worker
 	lane   int
 	id     runtime.ContainerID
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	began  time.Duration // the present attempt
-	end    time.Duration // no attempt begins later
-	view   View          // what the look showed; empty once an attempt was made of it
-	late   time.Duration // how long it has waited for its slot
+	// probe and timeout are those of the container. By the time a run that was given up returns, its worker
+	// may have others.
+	probe   *v1.Probe
+	timeout time.Duration
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	began   time.Duration // the present attempt
+	end     time.Duration // no attempt begins later
+	view    View          // what the look showed; empty once an attempt was made of it
+	late    time.Duration // how long it has waited for its slot
 	// unanswered: it has lost its slot but goes on. Guarded by the manager's lock.
 	unanswered bool
 	// gone: it was given up, and its outcome is ignored. Guarded by the manager's lock.
@@ -104,11 +110,11 @@ func (m *Manager) stop() {
 
 // patience returns how long an attempt may take before it is cancelled. A command has its timeout
 // at the runtime, in whole seconds (5.2).
-func patience(w *worker) time.Duration {
-	if t := w.timing.Timeout; w.probe.Exec == nil || t%time.Second != 0 {
-		return t
+func (r *run) patience() time.Duration {
+	if r.probe.Exec == nil || r.timeout%time.Second != 0 {
+		return r.timeout
 	}
-	return w.timing.Timeout + execGrace
+	return r.timeout + execGrace
 }
 
 // work executes a run and the runs that follow in its slot.
@@ -140,7 +146,7 @@ func (m *Manager) execute(ctx context.Context, r *run) (Outcome, error) {
 	for try := 1; ; try++ {
 		out, err := m.attempt(r)
 		if context.Cause(r.ctx) == errTimeout && (err != nil || out.Result == Failure) {
-			return m.timedOut(r.worker), nil
+			return timedOut(r.timeout), nil
 		}
 		if err == nil || errors.Is(err, errPanic) || try == maxTries || !m.retry(ctx, r) {
 			return out, err
@@ -159,9 +165,9 @@ func (m *Manager) retry(ctx context.Context, r *run) bool {
 	r.cancel(nil)
 	r.ctx, r.cancel = context.WithCancelCause(ctx)
 	r.began = now
-	r.worker.due = now + patience(r.worker)
+	r.worker.due = now + r.patience()
 	if !r.unanswered {
-		r.worker.due = now + min(slotPatience, patience(r.worker))
+		r.worker.due = now + min(slotPatience, r.patience())
 	}
 	m.due.place(r.worker)
 	return true
@@ -198,15 +204,15 @@ func (m *Manager) panicked(w *worker, p any) {
 }
 
 // timedOut returns the outcome of a run that took too long.
-func (m *Manager) timedOut(w *worker) Outcome {
-	return Outcome{Result: Failure, Output: fmt.Sprintf("no answer within %v", w.timing.Timeout)}
+func timedOut(timeout time.Duration) Outcome {
+	return Outcome{Result: Failure, Output: fmt.Sprintf("no answer within %v", timeout)}
 }
 
 // impatient deals with a run that takes long: first it loses its slot (9.10), then it is cancelled,
 // then given up (9.5). The worker has just left the heap. The caller holds the lock.
 func (m *Manager) impatient(w *worker, now time.Duration) effects {
 	r := w.run
-	if limit := r.began + patience(w); w.stage == running && now < limit {
+	if limit := r.began + r.patience(); w.stage == running && now < limit {
 		if !r.unanswered {
 			m.giveUpSlot(r)
 		}
@@ -214,7 +220,7 @@ func (m *Manager) impatient(w *worker, now time.Duration) effects {
 		m.due.add(w)
 		return nil
 	}
-	if over := r.began + w.timing.Timeout + hungGrace; w.stage == running && now < over {
+	if over := r.began + r.timeout + hungGrace; w.stage == running && now < over {
 		r.cancel(errTimeout)
 		w.due = over
 		m.due.add(w)
@@ -227,7 +233,7 @@ func (m *Manager) impatient(w *worker, now time.Duration) effects {
 	if w.stage == ended {
 		return nil
 	}
-	return m.judge(w, m.timedOut(w), nil, now)
+	return m.judge(w, timedOut(r.timeout), nil, now)
 }
 
 // finish processes the outcome of a run, and returns the next run of its slot.

@@ -103,6 +103,9 @@ func (m *Manager) takeDue(batch []*worker) ([]*worker, effects) {
 // attend looks at a worker.
 func (m *Manager) attend(w *worker) {
 	view, known := m.options.Pods.View(w.pod.uid)
+	if known {
+		m.renew(w, view)
+	}
 	wall := m.options.Clock.Now()
 	look := m.look(w, view, known, wall, &m.looked)
 	m.mu.Lock()
@@ -112,6 +115,20 @@ func (m *Manager) attend(w *worker) {
 	}
 	if m.decide(w, look, m.now()); w.stage == queued {
 		w.view = view
+	}
+}
+
+// renew gives a worker that finds another container the probe that its pod has by now (1.4). It is
+// called before anything reads the probe for that container.
+func (m *Manager) renew(w *worker, view View) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if w.next == nil || w.stage != looking {
+		return
+	}
+	if c, ok := containerOf(view, w.name); ok && c.ID != w.state.ID {
+		w.probe, w.timing, w.next = w.next.probe, w.next.timing, nil
+		w.restart(m.now()) // the old grid may be an hour wide
 	}
 }
 

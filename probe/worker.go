@@ -43,8 +43,10 @@ type worker struct {
 	ready bool
 
 	timing Timing
-	state  decide.State
-	why    string // it is not executed
+	// next is what a container that replaces the present one is probed with (1.4); nil: the same.
+	next  *change
+	state decide.State
+	why   string // it is not executed
 
 	// Times since the manager's epoch: due is when the worker is looked at, grid the next point of
 	// its grid, earliest the end of its first wait (2.3).
@@ -66,6 +68,20 @@ type worker struct {
 	remembered time.Duration
 	complaint  *complaint
 	counts     [3]uint32 // by Result: unknown, successful, failed
+}
+
+// change is a probe as its pod has it by now.
+type change struct {
+	probe  *v1.Probe
+	timing Timing
+}
+
+// latest returns the probe as the last call of AddPod has shown it.
+func (w *worker) latest() *v1.Probe {
+	if w.next != nil {
+		return w.next.probe
+	}
+	return w.probe
 }
 
 // podEntry is a pod with workers.
