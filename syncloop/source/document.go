@@ -30,6 +30,7 @@ func parse(text []byte, used, limit int64) (document, error) {
 	if n := marks(text); n > maxMarks {
 		return document{}, fmt.Errorf("%w: it has more than %d lines, items and brackets", ErrTooLarge, maxMarks)
 	}
+	text = withoutSurrogates(text)
 	var d document
 	err := yaml.UnmarshalStrict(text, &d.content)
 	if wrong := (*yaml.TypeError)(nil); errors.As(err, &wrong) { // only keys can be wrong here
