@@ -17,7 +17,7 @@ const maxMarks = 1 << 20
 // document is a parsed YAML or JSON document: maps, lists and scalars.
 type document struct {
 	content any
-	// repeated names the keys that a mapping has twice; the last one counts.
+	// repeated names the keys that a mapping has twice, or that a later merge replaces; the last one counts.
 	repeated error
 	// size is the approximate size of the content in bytes, with aliases expanded.
 	size int64
@@ -33,8 +33,9 @@ func parse(text []byte, used, limit int64) (document, error) {
 	text = withoutSurrogates(text)
 	var d document
 	err := yaml.UnmarshalStrict(text, &d.content)
-	if wrong := (*yaml.TypeError)(nil); errors.As(err, &wrong) { // only keys can be wrong here
-		d = document{repeated: err}
+	var strict *yaml.TypeError
+	if errors.As(err, &strict) { // only keys can be wrong here
+		d = document{}
 		err = yaml.Unmarshal(text, &d.content)
 	}
 	if err != nil {
@@ -46,6 +47,9 @@ func parse(text []byte, used, limit int64) (document, error) {
 			ErrTooLarge, limit>>20)
 	}
 	d.size = limit - used - left
+	if strict != nil {
+		d.repeated = repeated(text, d.content, strict)
+	}
 	return d, nil
 }
 
