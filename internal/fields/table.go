@@ -69,7 +69,7 @@ func containerRows() []Row {
 		{c, "env envFrom", Honoured, "", config + "env.go NewEnvironment", configT + "TestEnvironmentFromObjects"},
 		{c, "resources", Honoured, "", config + "resources.go ContainerResources", configT + "TestResourcesBecomeSharesQuotaAndLimit"},
 		{c, "resizePolicy", Honoured, "", "runtime/pods/internal/resize/decide.go Decide", "runtime/pods/internal/resize TestPolicyOfEachResourceDecidesOnARestart"},
-		{c, "restartPolicy restartPolicyRules", Honoured, "", "internal/restartpolicy/restartpolicy.go OnExit", "internal/restartpolicy TestRulesThenOwnPolicyThenThePods"},
+		{c, "restartPolicy restartPolicyRules", Honoured, "a manifest with rules and without a restartPolicy of the container itself is refused", "internal/restartpolicy/restartpolicy.go OnExit", "internal/restartpolicy TestRulesThenOwnPolicyThenThePods"},
 		{c, "volumeMounts", Honoured, "", "runtime/pods/mounts.go mount", podsT + "TestVolumeMounts"},
 		{c, "volumeDevices", Honoured, "", "runtime/pods/mountfeatures.go devices", podsT + "TestPluginVolume"},
 		{c, "livenessProbe readinessProbe startupProbe", Honoured, "in app containers and sidecars; a manifest with them in another init container is refused", "probe/manager.go AddPod", probeT + "TestAppContainersAndSidecarsAreProbed"},
@@ -137,7 +137,7 @@ func probeRows() []Row {
 	return []Row{
 		{"Probe", "initialDelaySeconds timeoutSeconds periodSeconds", Honoured, "", "probe/timing.go timingOf", probeT + "TestTimingIsBoundedAndOverridable"},
 		{"Probe", "successThreshold failureThreshold", Honoured, "", "probe/timing.go thresholdsOf", probeT + "TestThresholdsTurnResults"},
-		{"Probe", "terminationGracePeriodSeconds", Honoured, "", "runtime/pods/grace.go probeGrace", podsT + "TestLivenessFailure"},
+		{"Probe", "terminationGracePeriodSeconds", Honoured, "in startup and liveness probes; a manifest with it in a readiness probe is refused", "runtime/pods/grace.go probeGrace", podsT + "TestLivenessFailure"},
 		{"ProbeHandler", "exec", Honoured, "", "probe/exec.go Probe", probeT + "TestExecFollowsTheExitCode"},
 		{"ProbeHandler", "httpGet", Honoured, "", "probe/http.go Probe", probeT + "TestHTTP"},
 		{"ProbeHandler", "tcpSocket", Honoured, "", "probe/tcp.go Probe", probeT + "TestTCP"},

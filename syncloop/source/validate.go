@@ -183,6 +183,9 @@ func (v *validator) containers(spec *v1.PodSpec, p *field.Path) {
 			v.oneOf(p.Child("restartPolicy"), string(*c.RestartPolicy), string(v1.ContainerRestartPolicyAlways),
 				string(v1.ContainerRestartPolicyOnFailure), string(v1.ContainerRestartPolicyNever))
 		}
+		if list != fieldEphemeral {
+			v.restartRules(c, p)
+		}
 		if list == fieldInit {
 			hostPorts[list].Clear()
 		}
@@ -193,9 +196,30 @@ func (v *validator) containers(spec *v1.PodSpec, p *field.Path) {
 		v.resources(&c.Resources, p.Child("resources"))
 		v.probe(c.LivenessProbe, p.Child("livenessProbe"), 1)
 		v.probe(c.ReadinessProbe, p.Child("readinessProbe"), math.MaxInt32)
+		if r := c.ReadinessProbe; r != nil && r.TerminationGracePeriodSeconds != nil {
+			v.add(field.Forbidden(p.Child("readinessProbe", "terminationGracePeriodSeconds"), "a readiness probe ends no container"))
+		}
 		v.probe(c.StartupProbe, p.Child("startupProbe"), 1)
 		v.lifecycle(c.Lifecycle, p.Child("lifecycle"))
 	})
+}
+
+// restartRules refuses rules that would never match, or not do what they seem to.
+func (v *validator) restartRules(c *v1.Container, p *field.Path) {
+	if len(c.RestartPolicyRules) > 0 && c.RestartPolicy == nil {
+		v.add(field.Required(p.Child("restartPolicy"), "restartPolicyRules count only beside a restartPolicy of the container itself"))
+	}
+	for i := range c.RestartPolicyRules {
+		rule, p := &c.RestartPolicyRules[i], p.Child("restartPolicyRules").Index(i)
+		v.oneOf(p.Child("action"), string(rule.Action),
+			string(v1.ContainerRestartRuleActionRestart), string(v1.ContainerRestartRuleActionRestartAllContainers))
+		if rule.ExitCodes == nil {
+			v.add(field.Required(p.Child("exitCodes"), "must be set"))
+			continue
+		}
+		v.oneOf(p.Child("exitCodes", "operator"), string(rule.ExitCodes.Operator),
+			string(v1.ContainerRestartRuleOnExitCodesOpIn), string(v1.ContainerRestartRuleOnExitCodesOpNotIn))
+	}
 }
 
 // ports checks a container's ports; hostPorts holds those already taken.

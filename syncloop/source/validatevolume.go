@@ -98,8 +98,11 @@ func (v *validator) probe(probe *v1.Probe, p *field.Path, successes int32) {
 	if probe.TCPSocket != nil {
 		v.portRef(probe.TCPSocket.Port, p.Child("tcpSocket", "port"))
 	}
-	if probe.GRPC != nil {
-		v.portRef(intstr.FromInt32(probe.GRPC.Port), p.Child("grpc", "port"))
+	if g := probe.GRPC; g != nil {
+		v.portRef(intstr.FromInt32(g.Port), p.Child("grpc", "port"))
+		if g.Mode != nil && *g.Mode != "" {
+			v.oneOf(p.Child("grpc", "mode"), string(*g.Mode), string(v1.GRPCProbeModePlaintext), string(v1.GRPCProbeModeTLS))
+		}
 	}
 }
 
@@ -139,6 +142,12 @@ func (v *validator) httpGet(h *v1.HTTPGetAction, p *field.Path) {
 	}
 	v.portRef(h.Port, p.Child("port"))
 	v.oneOf(p.Child("scheme"), string(h.Scheme), string(v1.URISchemeHTTP), string(v1.URISchemeHTTPS))
+	if h.Protocol != nil && *h.Protocol != "" {
+		v.oneOf(p.Child("protocol"), string(*h.Protocol), string(v1.HTTPProtocolHTTP1), string(v1.HTTPProtocolHTTP2))
+		if *h.Protocol == v1.HTTPProtocolHTTP2 && (h.Scheme != v1.URISchemeHTTP || h.Host != "") {
+			v.add(field.Forbidden(p.Child("protocol"), "HTTP2 is possible only with the scheme HTTP and without a host"))
+		}
+	}
 	for i, header := range h.HTTPHeaders {
 		for _, message := range validation.IsHTTPHeaderName(header.Name) {
 			v.add(field.Invalid(p.Child("httpHeaders").Index(i).Child("name"), header.Name, message))
