@@ -246,7 +246,7 @@ func (p *parts) buildAdmission() (err error) {
 		Verdict: func(pod *v1.Pod) (bool, error) { _, known, err := verdicts.Verdict(pod); return known, err },
 	}
 	p.gate, err = admission.NewGate(admission.Options{
-		Handlers: slices.Concat(own, room, handlers), Verdicts: verdicts, Active: p.occupants.Active, Rejected: p.rejected,
+		Handlers: slices.Concat(own, room, handlers, []admission.Handler{matching.Warning()}), Verdicts: verdicts, Active: p.occupants.Active, Rejected: p.rejected,
 		Recorder: p.config.Observe.Events, Logger: p.logger("admission"), Meter: p.meter("syncloop/admission"),
 	})
 	p.preemption = node.NewPreemption(node.PreemptionOptions{

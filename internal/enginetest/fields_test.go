@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/runtime/fake"
+	"github.com/podwright/podwright/syncloop/admission"
 	"github.com/podwright/podwright/syncloop/source"
 )
 
@@ -100,6 +102,30 @@ func TestPodsNeverRunWithoutWhatTheyAskFor(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestUnknownLabelsAreToldOnce: FD2, IN6: a pod whose verdict is open for an hour has one event about its labels.
+func TestUnknownLabelsAreToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var well atomic.Bool
+		r := newRig(t, fake.New(fake.Options{}), t.TempDir(), func(c *podwright.Config) {
+			c.Admission.Handlers = []admission.Handler{admission.HandlerFunc(func(admission.Request) admission.Verdict {
+				if !well.Load() {
+					panic("no policy")
+				}
+				return admission.Verdict{}
+			})}
+		}).start()
+		pod := newPod("asks")
+		onlyNode("disk", "ssd")(pod)
+		r.set(pod)
+		<-time.After(time.Hour)
+		well.Store(true)
+		r.phase(pod.UID, v1.PodRunning, 20*time.Minute)
+		if n := r.events.count("asks NodeLabelsUnknown"); n != 1 {
+			t.Errorf("%d events", n)
+		}
+	})
 }
 
 // volumeWith returns a pod that mounts a volume of this source.

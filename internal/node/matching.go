@@ -40,9 +40,12 @@ func (m Matching) Handlers() []admission.Handler {
 		able{admission.Able(admission.Abilities{
 			StrictGroups: m.Health.StrictGroups, AppArmor: machine.AppArmor, HTTP2: m.HTTP2, GRPCTLS: m.GRPCTLS,
 		}), m.Health},
-		admission.HandlerFunc(m.warn),
 	}
 }
+
+// Warning admits every pod and reports the labels that it asked for in vain. It comes after all other handlers,
+// because those are asked again while one of them has not answered.
+func (m Matching) Warning() admission.Handler { return admission.HandlerFunc(m.warn) }
 
 // able asks what the node can do. What the runtime can do is not known before its first answer; a
 // refusal would be final, so until then a pod that needs something from the runtime waits.
@@ -62,7 +65,6 @@ func (a able) Ask(r admission.Request) (admission.Verdict, error) {
 	return a.Admit(r), nil
 }
 
-// warn admits every pod and reports the labels that it asked for in vain.
 func (m Matching) warn(r admission.Request) admission.Verdict {
 	if unknown := m.Self.matched().UnknownLabels(r.Pod); len(unknown) > 0 {
 		m.Events.Eventf(r.Pod, v1.EventTypeWarning, "NodeLabelsUnknown",
