@@ -123,10 +123,11 @@ func (o ownVolumes) files(ctx context.Context, pod *v1.Pod, v *v1.Volume) (Mount
 		Projections: podProjections{o.m.options.Projections, pod},
 	}
 	files, err := payload.Files(ctx, in, v)
+	inside := func(name string) bool { return mountedInside(pod, v.Name, name) }
 	known, published := o.m.publishedVolume(pod, v)
 	if err != nil && published {
 		// A crash or a full disk may have come between the content and the links to it.
-		if err := poddir.Relink(ctx, known.HostPath); err != nil {
+		if err := poddir.Relink(ctx, known.HostPath, inside); err != nil {
 			return MountedVolume{}, err
 		}
 		o.m.options.Logger.Info("A volume keeps its old content", "podUID", pod.UID, "volume", v.Name, "error", err.Error())
@@ -148,7 +149,7 @@ func (o ownVolumes) files(ctx context.Context, pod *v1.Pod, v *v1.Volume) (Mount
 		return MountedVolume{}, err
 	}
 	fresh := ".." + o.m.options.Clock.Now().UTC().Format("2006_01_02_15_04_05.") + o.m.randomName()
-	if _, err := poddir.Publish(ctx, path, fresh, files, fsGroup(pod)); err != nil {
+	if _, err := poddir.Publish(ctx, path, fresh, files, fsGroup(pod), inside); err != nil {
 		return MountedVolume{}, err
 	}
 	return filesAt(path), nil

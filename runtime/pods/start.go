@@ -158,13 +158,17 @@ func (st *starting) containerConfig(ctx context.Context, image images.Image) (*r
 	if err != nil {
 		return nil, m.waits(err)
 	}
+	mounts = append(mounts, granted.mounts()...)
+	if err := st.makeMountPoints(mounts); err != nil {
+		return nil, err
+	}
 	config, err := criconfig.Container(criconfig.ContainerInput{
 		Described: meta.Described{
 			Pod: st.pod, Container: st.spec, Kind: st.kind, Index: st.index, RestartCount: st.restartCount(),
 		},
 		Node: m.node, Environment: st.environment, ImageRef: image.Ref,
 		ImageUser: criconfig.ImageUser{UID: image.UID, Name: image.Username},
-		Mounts:    append(mounts, granted.mounts()...), TargetID: target, UserNamespace: st.users,
+		Mounts:    mounts, TargetID: target, UserNamespace: st.users,
 	})
 	if err != nil {
 		return nil, err

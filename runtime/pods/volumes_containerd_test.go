@@ -3,6 +3,7 @@
 package pods_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -136,6 +137,54 @@ func TestContainerdVolumes(t *testing.T) {
 			r.end(pod)
 		})
 	}
+}
+
+// turning is a store whose config map "c" gets another text once a file is there.
+type turning struct {
+	*store
+	file string
+}
+
+func (c *turning) GetConfigMap(ctx context.Context, namespace, name string) (*v1.ConfigMap, error) {
+	if _, err := os.Stat(c.file); err == nil {
+		c.mu.Lock()
+		c.configMaps["c"] = "changed"
+		c.mu.Unlock()
+	}
+	return c.store.GetConfigMap(ctx, namespace, name)
+}
+
+// spec/runtime.md 12.1: volumes, files and the file for the last words inside volumes of files, before and after these change.
+func TestContainerdMountsInsideVolumesOfFiles(t *testing.T) {
+	objects := &turning{store: &store{configMaps: map[string]string{"c": "first"}, secrets: map[string]string{"s": "hidden"}}}
+	r := newReal(t, func(o *pods.Options) { o.Objects = objects })
+	objects.file = filepath.Join(r.opts.RootDir, "pods/nested/volumes/kubernetes.io~empty-dir/in-secret/x")
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, []byte("node's "), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	script := `look() { cat /c/key /c/s/key /c/a/file; echo $1 > /c/cache/f; cat /c/cache/f; touch /c/s/cache/x && ls /c/s/cache; }
+		look one; until [ "$(cat /c/key)" = changed ]; do sleep 0.1; done; sleep 1; look two; echo bye > /c/end`
+	pod, got := r.runVolumes("nested", script, func(p *v1.Pod) {
+		add := func(name, path string, source v1.VolumeSource) {
+			p.Spec.Volumes = append(p.Spec.Volumes, v1.Volume{Name: name, VolumeSource: source})
+			c := &p.Spec.Containers[0]
+			c.VolumeMounts = append(c.VolumeMounts, v1.VolumeMount{Name: name, MountPath: path})
+		}
+		add("in-secret", "/c/s/cache", emptyDirVolume("", ""))
+		add("file", "/c/a/file", v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: file, Type: ptr.To(v1.HostPathFile)}})
+		add("cache", "/c/cache", emptyDirVolume(v1.StorageMediumMemory, "1Mi"))
+		add("s", "/c/s", v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "s"}})
+		add("c", "/c", configMapVolume("c"))
+		p.Spec.Containers[0].TerminationMessagePath = "/c/end"
+	})
+	if want := "firsthiddennode's one\nx\nchangedhiddennode's two\nx\n"; got != want {
+		t.Errorf("12.1: printed %q, want %q", got, want)
+	}
+	if message := r.m.TerminationMessage(r.read(pod).Container("app")); message != "bye\n" {
+		t.Errorf("12.1: last words %q", message)
+	}
+	r.end(pod)
 }
 
 // hostPath types as containerd and the node see them.

@@ -7,6 +7,7 @@
 //	    volumes/kubernetes.io~secret/<volume>/      likewise configmap, downward-api
 //	        ..data -> ..<time>/                     and projected: files that
 //	        <key> -> ..data/<key>                   change in one step
+//	        <name>                                  what containers mount on
 //	    volume-subpaths/<volume>/<container>/<n>    held sub-paths
 //	<pods>.removed/<random>/                        volumes that are being removed
 //

@@ -55,9 +55,11 @@ func CheckFileName(path string) error {
 // Publish makes files the whole content of a volume in one step: readers see all
 // old or all new files, never a mix. The files live in a folder of their own,
 // named fresh, which the link ..data points to; links at the top lead through it.
-// With a group, the files belong to it and it may read them. Publish reports
-// whether anything changed.
-func Publish(ctx context.Context, volume, fresh string, files map[string]File, group *int64) (changed bool, err error) {
+// With a group, the files belong to it and it may read them. Folders and files at the
+// top that are no links stay: something may be mounted there in a container, and would go
+// with them. Only if inside, which may be nil, denies that may they give way to a new file.
+// Publish reports whether anything changed.
+func Publish(ctx context.Context, volume, fresh string, files map[string]File, group *int64, inside func(name string) bool) (changed bool, err error) {
 	for path := range files {
 		if err := CheckFileName(path); err != nil {
 			return false, err
@@ -72,7 +74,7 @@ func Publish(ctx context.Context, volume, fresh string, files map[string]File, g
 	current, _ := root.Readlink(dataLink)
 	if current != "" && filepath.IsLocal(current) && same(root, current, files) {
 		// A crash may have left links or an old folder.
-		return false, linkFiles(ctx, root, current, files)
+		return false, linkFiles(ctx, root, current, files, inside)
 	}
 	if err := writeFiles(ctx, root, fresh, files, group); err != nil {
 		return false, errors.Join(fmt.Errorf("publish: %w", bare(err)), tree.RemoveIn(ctx, root, fresh))
@@ -86,11 +88,12 @@ func Publish(ctx context.Context, volume, fresh string, files map[string]File, g
 	if err := root.Rename(newLink, dataLink); err != nil {
 		return false, err
 	}
-	return true, linkFiles(ctx, root, fresh, files)
+	return true, linkFiles(ctx, root, fresh, files, inside)
 }
 
-// Relink completes the links of a volume whose last publication was cut off after its content was in place.
-func Relink(ctx context.Context, volume string) error {
+// Relink completes the links of a volume whose last publication was cut off after its content was in place; inside is as for
+// [Publish].
+func Relink(ctx context.Context, volume string, inside func(name string) bool) error {
 	root, err := os.OpenRoot(volume)
 	if err != nil {
 		return fmt.Errorf("publish: %w", bare(err))
@@ -108,7 +111,7 @@ func Relink(ctx context.Context, volume string) error {
 	for _, e := range entries {
 		files[e.Name()] = File{}
 	}
-	return linkFiles(ctx, root, current, files)
+	return linkFiles(ctx, root, current, files, inside)
 }
 
 // Published reports whether a volume has content.
@@ -243,7 +246,7 @@ func ownedBy(info fs.FileInfo, user *int64) bool {
 
 // linkFiles makes the links at the top lead to the current files and removes what was
 // published before.
-func linkFiles(ctx context.Context, root *os.Root, current string, files map[string]File) error {
+func linkFiles(ctx context.Context, root *os.Root, current string, files map[string]File, inside func(name string) bool) error {
 	want := map[string]string{}
 	for name := range files {
 		first, _, _ := strings.Cut(name, "/")
@@ -261,15 +264,23 @@ func linkFiles(ctx context.Context, root *os.Root, current string, files map[str
 		case name == dataLink || name == current:
 		case strings.HasPrefix(name, ".."):
 			problems = append(problems, tree.RemoveIn(ctx, root, name))
-		case want[name] == "": // a link, or folders of a sub-path that no file has
-			problems = append(problems, tree.RemoveIn(ctx, root, name))
+		case want[name] == "" && isLink(root, name):
+			problems = append(problems, root.Remove(name))
 		}
 	}
 	for name, target := range want {
-		if got, err := root.Readlink(name); err == nil && got == target {
+		switch got, err := root.Readlink(name); {
+		case err == nil && got == target:
 			continue
+		case err != nil && !errors.Is(err, fs.ErrNotExist) && inside != nil && inside(name):
+			continue // a mount point from before there was a file of this name
 		}
 		problems = append(problems, tree.RemoveIn(ctx, root, name), root.Symlink(target, name))
 	}
 	return errors.Join(problems...)
+}
+
+func isLink(root *os.Root, name string) bool {
+	info, err := root.Lstat(name)
+	return err == nil && info.Mode()&fs.ModeSymlink != 0
 }

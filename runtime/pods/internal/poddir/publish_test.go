@@ -59,7 +59,7 @@ func TestPublishSwapsAllFilesAtOnce(t *testing.T) {
 		{map[string]poddir.File{}, true, map[string]string{}},
 	}
 	for i, step := range steps {
-		changed, err := poddir.Publish(t.Context(), volume, fmt.Sprint("..", i), step.files, nil)
+		changed, err := poddir.Publish(t.Context(), volume, fmt.Sprint("..", i), step.files, nil, nil)
 		if err != nil || changed != step.changed {
 			t.Fatalf("step %d: changed %v, err %v", i, changed, err)
 		}
@@ -90,7 +90,7 @@ func TestPublishIsOneStep(t *testing.T) {
 	volume := t.TempDir()
 	publish := func(i int) {
 		s := fmt.Sprint(i)
-		if _, err := poddir.Publish(t.Context(), volume, ".."+s, map[string]poddir.File{"a": text(s), "b": text(s)}, nil); err != nil {
+		if _, err := poddir.Publish(t.Context(), volume, ".."+s, map[string]poddir.File{"a": text(s), "b": text(s)}, nil, nil); err != nil {
 			t.Error(err)
 		}
 	}
@@ -127,7 +127,7 @@ func TestPublishAfterCrash(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 { // before the swap, and after it with the links missing
-		if _, err := poddir.Publish(t.Context(), volume, "..new", files, nil); err != nil {
+		if _, err := poddir.Publish(t.Context(), volume, "..new", files, nil, nil); err != nil {
 			t.Fatal(err)
 		}
 		entries, err := os.ReadDir(volume)
@@ -146,11 +146,11 @@ func TestPublishAfterCrash(t *testing.T) {
 // A publication that ended after the swap is completed without the files' sources.
 func TestRelink(t *testing.T) {
 	volume := t.TempDir()
-	if err := poddir.Relink(t.Context(), volume); err == nil {
+	if err := poddir.Relink(t.Context(), volume, nil); err == nil {
 		t.Error("a volume without content is complete")
 	}
 	for i, files := range []map[string]poddir.File{{"old": text("0")}, {"a": text("1"), "d/b": text("2")}} {
-		if _, err := poddir.Publish(t.Context(), volume, fmt.Sprint("..", i), files, nil); err != nil {
+		if _, err := poddir.Publish(t.Context(), volume, fmt.Sprint("..", i), files, nil, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -162,7 +162,7 @@ func TestRelink(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := poddir.Relink(t.Context(), volume); err != nil {
+		if err := poddir.Relink(t.Context(), volume, nil); err != nil {
 			t.Fatal(err)
 		}
 		if got := tree(t, volume); !maps.Equal(got, want) {
@@ -181,14 +181,14 @@ func TestPublishToGroup(t *testing.T) {
 	}
 	volume := t.TempDir()
 	files := map[string]poddir.File{"key": {Data: []byte("x"), Mode: 0o400}}
-	if _, err := poddir.Publish(t.Context(), volume, "..1", files, ptr.To[int64](77)); err != nil {
+	if _, err := poddir.Publish(t.Context(), volume, "..1", files, ptr.To[int64](77), nil); err != nil {
 		t.Fatal(err)
 	}
 	info, err := os.Stat(filepath.Join(volume, "key"))
 	if err != nil || info.Mode() != 0o440 || info.Sys().(*syscall.Stat_t).Gid != 77 {
 		t.Errorf("%v, err %v", info, err)
 	}
-	if changed, err := poddir.Publish(t.Context(), volume, "..2", files, ptr.To[int64](77)); err != nil || changed {
+	if changed, err := poddir.Publish(t.Context(), volume, "..2", files, ptr.To[int64](77), nil); err != nil || changed {
 		t.Errorf("changed %v, err %v", changed, err)
 	}
 }
@@ -201,7 +201,7 @@ func TestPublishToUser(t *testing.T) {
 	volume := t.TempDir()
 	files := map[string]poddir.File{"d/token": {Data: []byte("x"), Mode: 0o600, User: ptr.To[int64](66)}, "other": text("y")}
 	for i, want := range []bool{true, false} {
-		changed, err := poddir.Publish(t.Context(), volume, fmt.Sprint("..", i), files, nil)
+		changed, err := poddir.Publish(t.Context(), volume, fmt.Sprint("..", i), files, nil, nil)
 		if err != nil || changed != want {
 			t.Errorf("%d: changed %v, err %v", i, changed, err)
 		}
@@ -217,7 +217,7 @@ func TestPublishToUser(t *testing.T) {
 		t.Errorf("%v, want %v", got, want)
 	}
 	files["d/token"] = poddir.File{Data: []byte("x"), Mode: 0o600, User: ptr.To[int64](67)}
-	if changed, err := poddir.Publish(t.Context(), volume, "..9", files, nil); err != nil || !changed || owner("d/token") != "67 -rw-------" {
+	if changed, err := poddir.Publish(t.Context(), volume, "..9", files, nil, nil); err != nil || !changed || owner("d/token") != "67 -rw-------" {
 		t.Errorf("another user: changed %v, err %v, %s", changed, err, owner("d/token"))
 	}
 }
@@ -245,7 +245,7 @@ func FuzzPublish(f *testing.F) {
 			t.Fatal(err)
 		}
 		files := map[string]poddir.File{one: text("1"), two: text("2")}
-		_, err := poddir.Publish(t.Context(), volume, "..1", files, nil)
+		_, err := poddir.Publish(t.Context(), volume, "..1", files, nil, nil)
 		if entries, dirErr := os.ReadDir(base); dirErr != nil || len(entries) != 1 {
 			t.Fatalf("%v, err %v", entries, dirErr)
 		}
@@ -311,23 +311,23 @@ func TestGiveToGroup(t *testing.T) {
 }
 
 // spec/runtime.md 12.1: a sub-path that no file has leaves folders in the volume. They are in the way of no later
-// publication, whether it changes anything or not, and go with it.
-func TestPublishRemovesFoldersOfMissingSubPaths(t *testing.T) {
+// publication, whether it changes anything or not, and give way to a file of their name.
+func TestFoldersOfMissingSubPathsGiveWay(t *testing.T) {
 	for name, files := range map[string]map[string]poddir.File{
 		"as before": {"a": text("1")}, "other content": {"a": text("2")}, "a file in their place": {"a": text("1"), "d/e/f": text("3")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			volume := t.TempDir()
-			if _, err := poddir.Publish(t.Context(), volume, "..1", map[string]poddir.File{"a": text("1")}, nil); err != nil {
+			if _, err := poddir.Publish(t.Context(), volume, "..1", map[string]poddir.File{"a": text("1")}, nil, nil); err != nil {
 				t.Fatal(err)
 			}
 			if err := os.MkdirAll(filepath.Join(volume, "d/e/f"), 0o755); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := poddir.Publish(t.Context(), volume, "..2", files, nil); err != nil {
+			if _, err := poddir.Publish(t.Context(), volume, "..2", files, nil, nil); err != nil {
 				t.Error(err)
 			}
-			if err := poddir.Relink(t.Context(), volume); err != nil {
+			if err := poddir.Relink(t.Context(), volume, nil); err != nil {
 				t.Error(err)
 			}
 			want := map[string]string{"a": "-> ..data/a"}

@@ -367,7 +367,7 @@ func withoutRoot(t *testing.T, dir string) {
 	if _, err := emptyDir(s, "u", "g", ptr.To[int64](1)); err == nil || !strings.Contains(err.Error(), "fsGroup 1") {
 		t.Errorf("fsGroup: %v", err)
 	}
-	if _, err := poddir.Publish(t.Context(), volume, "..1", map[string]poddir.File{"f": text("x")}, nil); err != nil {
+	if _, err := poddir.Publish(t.Context(), volume, "..1", map[string]poddir.File{"f": text("x")}, nil, nil); err != nil {
 		t.Error(err)
 	}
 	if err := s.Remove(t.Context(), "u"); err != nil {

@@ -1,0 +1,94 @@
+package pods
+
+import (
+	"fmt"
+	"os"
+	"path"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/runtime/pods/internal/meta"
+	"github.com/podwright/podwright/runtime/pods/internal/payload"
+	"github.com/podwright/podwright/runtime/pods/internal/poddir"
+)
+
+// makeMountPoints makes, in volumes of files, what other mounts of the container are mounted on (spec/runtime.md 12.1).
+func (st *starting) makeMountPoints(mounts []*runtimeapi.Mount) error {
+	volumes := st.m.volumesOfFiles(st.pod)
+	if len(volumes) == 0 {
+		return nil
+	}
+	at := map[string]*runtimeapi.Mount{}
+	for _, mount := range mounts {
+		at[absolute(mount.GetContainerPath())] = mount
+	}
+	for _, mount := range mounts {
+		point := absolute(mount.GetContainerPath())
+		outer := ""
+		for p := point; p != "/" && outer == ""; {
+			if p = path.Dir(p); at[p] != nil {
+				outer = p
+			}
+		}
+		name, ok := volumes[at[outer].GetHostPath()]
+		if !ok || at[outer].GetPropagation() == runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL {
+			continue // on the node, the mount would outlive the container and keep the volume from being removed
+		}
+		if err := poddir.MakeMountPoint(at[outer].GetHostPath(), below(outer, point), isFolder(mount)); err != nil {
+			return fmt.Errorf("mount at %q, inside volume %q: %w", point, name, err)
+		}
+	}
+	return nil
+}
+
+// below returns the part of point after outer, which is above it.
+func below(outer, point string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(point, outer), "/")
+}
+
+// isFolder reports whether what is mounted is a folder, as runtimes make a path of the node that is missing.
+func isFolder(m *runtimeapi.Mount) bool {
+	info, err := os.Stat(m.GetHostPath())
+	return err != nil || info.IsDir()
+}
+
+// volumesOfFiles are the volumes of config maps, secrets and the pod's fields that the engine makes, by where they are.
+func (m *Manager) volumesOfFiles(pod *v1.Pod) map[string]string {
+	out := map[string]string{}
+	for i := range pod.Spec.Volumes {
+		v := &pod.Spec.Volumes[i]
+		if !payload.Handles(v) || m.options.Volumes != nil && m.options.Volumes.Handles(pod, v) {
+			continue
+		}
+		if p := m.dirs.VolumePath(pod.UID, filesPlugin(v), v.Name); p != "" {
+			out[p] = v.Name
+		}
+	}
+	return out
+}
+
+// mountedInside reports whether a container of the pod may have something mounted on, or in, an entry at the top of a volume,
+// as far as its definition says.
+func mountedInside(pod *v1.Pod, volume, entry string) bool {
+	for _, c := range containersOf(pod) {
+		places := map[string]bool{}
+		points := []string{hostsPath, absolute(meta.TerminationPath(c.spec))}
+		for i := range c.spec.VolumeMounts {
+			vm := &c.spec.VolumeMounts[i]
+			points = append(points, absolute(vm.MountPath))
+			if vm.Name == volume && vm.SubPath == "" && vm.SubPathExpr == "" {
+				places[absolute(vm.MountPath)] = true
+			}
+		}
+		for _, point := range points {
+			for p := point; p != "/"; p = path.Dir(p) {
+				if path.Base(p) == entry && places[path.Dir(p)] {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
