@@ -41,9 +41,11 @@ func (st *starting) mounts(ctx context.Context, e *criconfig.Environment, imageI
 		if err != nil {
 			return nil, fmt.Errorf("volume mount %q: %w", vm.Name, err)
 		}
-		// Once per volume is enough: files have one label.
-		mount.SelinuxRelabel = mount.SelinuxRelabel && !relabelled[vm.Name]
-		relabelled[vm.Name] = true
+		// Once per path is enough: files have one label. A sub-path is held at a path of its own, and only what is there gets it.
+		if mount.SelinuxRelabel {
+			mount.SelinuxRelabel = !relabelled[mount.HostPath]
+			relabelled[mount.HostPath] = true
+		}
 		ownHosts = ownHosts || mount.ContainerPath == hostsPath
 		out = append(out, mount)
 	}

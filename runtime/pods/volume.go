@@ -45,7 +45,7 @@ type MountedVolume struct {
 	// ReadOnly makes every mount of the volume read-only, and the device too.
 	ReadOnly bool
 	// SELinuxRelabel: the volume supports SELinux and has the container's label
-	// put on its files when it is mounted (spec/runtime.md 12.3).
+	// put on its files when it, or a part of it, is mounted (spec/runtime.md 12.3).
 	SELinuxRelabel bool
 	// FSGroup: the engine gives the files to the pod's fsGroup, as the pod's
 	// fsGroupChangePolicy says, once before the pod first uses the volume.

@@ -220,6 +220,28 @@ func TestVolumeMounts(t *testing.T) {
 	}
 }
 
+// spec/runtime.md 12.3: each part of a volume that is mounted gets the container's label, and what is mounted twice gets it once.
+func TestPartsOfVolumesAreRelabelled(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("sub-paths need root")
+	}
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := volumeWorld(t, func(o *pods.Options) { o.Machine = &pods.Machine{SELinux: true} })
+		pod := newPod(mounting(emptyDirVolume("", ""), func(vm *v1.VolumeMount) { vm.SubPath = "a" }), func(p *v1.Pod) {
+			c := &p.Spec.Containers[0]
+			c.VolumeMounts = append(c.VolumeMounts, v1.VolumeMount{Name: "v", MountPath: "/w", SubPath: "b"},
+				v1.VolumeMount{Name: "v", MountPath: "/x"}, v1.VolumeMount{Name: "v", MountPath: "/y"})
+		})
+		w.syncAll(pod)
+		want := map[string]bool{"/v": true, "/w": true, "/x": true, "/y": false}
+		for _, m := range w.lastContainer().GetConfig().GetMounts() {
+			if relabel, ok := want[m.GetContainerPath()]; ok && m.GetSelinuxRelabel() != relabel {
+				t.Errorf("12.3: %s is relabelled: %v", m.GetContainerPath(), !relabel)
+			}
+		}
+	})
+}
+
 // describe writes a mount as a test can compare it.
 func describe(m *runtimeapi.Mount, host string) string {
 	out := []string{"host"}
