@@ -8,6 +8,7 @@ import (
 	goruntime "runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -54,6 +55,8 @@ type Manager struct {
 	selinux bool
 	// dnsMissing logs once that there is no cluster DNS.
 	dnsMissing sync.Once
+	// swappable is true once it is logged that memory volumes may be swapped out.
+	swappable atomic.Bool
 
 	// mu guards what follows. It is never held during a call.
 	mu      sync.Mutex

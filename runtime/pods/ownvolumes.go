@@ -70,7 +70,7 @@ func (o ownVolumes) emptyDir(pod *v1.Pod, v *v1.Volume) (MountedVolume, error) {
 	case v1.StorageMediumMemory:
 		allocatable := o.m.allocatable()[v1.ResourceMemory]
 		limit = memorySize(pod, limit, allocatable.Value())
-		dir.Memory, dir.Size = true, limit
+		dir.Memory, dir.Size, dir.Swappable = true, limit, o.m.noteSwappable
 	default:
 		return MountedVolume{}, fmt.Errorf("emptyDir: medium %q is not supported", v.EmptyDir.Medium)
 	}
@@ -79,6 +79,13 @@ func (o ownVolumes) emptyDir(pod *v1.Pod, v *v1.Volume) (MountedVolume, error) {
 		err = fmt.Errorf("emptyDir with medium Memory: %w", err)
 	}
 	return MountedVolume{HostPath: path, SELinuxRelabel: true, SizeLimit: limit}, err
+}
+
+// noteSwappable logs once that what is in memory volumes, such as secrets, may get to the node's swap space.
+func (m *Manager) noteSwappable() {
+	if m.options.Machine.SwapCapacity > 0 && m.swappable.CompareAndSwap(false, true) {
+		m.options.Logger.Info("Secrets and other volumes in memory may be written to the node's swap space: only Linux 6.4 and later can prevent it")
+	}
 }
 
 // emptyDirMode is the mode of the volume's folder.
@@ -137,7 +144,7 @@ func (o ownVolumes) files(ctx context.Context, pod *v1.Pod, v *v1.Volume) (Mount
 		return MountedVolume{}, err
 	}
 	dir := poddir.VolumeDir{Plugin: filesPlugin(v), Name: v.Name, Mode: 0o755, Group: fsGroup(pod)}
-	dir.Memory = payload.HoldsSecrets(v)
+	dir.Memory, dir.Swappable = payload.HoldsSecrets(v), o.m.noteSwappable
 	path, err := o.m.dirs.MakeVolume(pod.UID, dir)
 	if errors.Is(err, poddir.ErrNoMounts) {
 		// Without the right to mount, secrets are on disk, in a folder that only

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -107,6 +108,33 @@ func TestMemoryVolume(t *testing.T) {
 	}
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) || mounted(t, s, "u") != 0 {
 		t.Errorf("after the end: %v, %d mounts", err, mounted(t, s, "u"))
+	}
+}
+
+// 25.2: what is in memory, such as a secret, is never written to the node's swap space, unless the kernel cannot do that.
+func TestMemoryIsNotSwapped(t *testing.T) {
+	s := mountStore(t)
+	trial := t.TempDir()
+	can := unix.Mount("tmpfs", trial, "tmpfs", 0, "noswap")
+	if can == nil {
+		can = unix.Unmount(trial, 0)
+	} else if !errors.Is(can, unix.EINVAL) {
+		t.Fatal(can)
+	}
+	told := 0
+	path := memory(t, s, poddir.VolumeDir{Size: 1 << 20, Swappable: func() { told++ }})
+	table, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	swapped, found := true, false
+	for line := range strings.Lines(string(table)) {
+		if fields := strings.Fields(line); fields[4] == path {
+			found, swapped = true, !slices.Contains(strings.Split(fields[len(fields)-1], ","), "noswap")
+		}
+	}
+	if !found || swapped != (can != nil) || (told > 0) != swapped {
+		t.Errorf("found %v, swapped %v, told %d times; the kernel says %v", found, swapped, told, can)
 	}
 }
 
