@@ -9,6 +9,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/runtime"
 )
 
 // Grants gives containers what the node has only once: CPUs of their own, devices, parts of
@@ -34,8 +36,8 @@ type Grant struct {
 	// CPUs and MemoryNodes bind the container to CPUs and NUMA nodes, as lists like "0-3,8".
 	// Empty: it is not bound.
 	CPUs, MemoryNodes string
-	// ExclusiveCPUs says that no other container uses the CPUs: the container then gets
-	// no CPU quota (spec/runtime.md 13).
+	// ExclusiveCPUs says that no other container uses the CPUs: the container, and the cgroup
+	// of its pod, then get no CPU quota (spec/runtime.md 13, 26.1).
 	ExclusiveCPUs bool
 	Devices       []GrantedDevice
 	// CDI are full names of devices of the Container Device Interface: vendor/class=name.
@@ -130,9 +132,60 @@ func (g Grant) addTo(config *runtimeapi.ContainerConfig) {
 // CPUs (spec/runtime.md 13).
 func (g Grant) bind(resources *runtimeapi.LinuxContainerResources) {
 	resources.CpusetCpus, resources.CpusetMems = g.CPUs, g.MemoryNodes
-	if g.CPUs != "" && g.ExclusiveCPUs {
+	if g.lifts() {
 		resources.CpuQuota = -1
 	}
+}
+
+// lifts reports whether the grant lifts the CPU quotas of the container and of its pod.
+func (g Grant) lifts() bool { return g.CPUs != "" && g.ExclusiveCPUs }
+
+// liftPodQuota lifts the CPU quota of the pod's cgroup, which would hold a container with CPUs of its own back as its own quota
+// does (spec/runtime.md 26.1).
+func (m *Manager) liftPodQuota(pod *v1.Pod) error {
+	if m.options.Cgroups == nil || !m.node.CPUQuota {
+		return nil
+	}
+	err := m.options.Cgroups.SetResources(podCgroup(pod), CgroupResources{CPUQuota: -1, CPUPeriod: m.node.CPUPeriod})
+	if err != nil {
+		return fmt.Errorf("lift the CPU quota of the pod: %w", err)
+	}
+	return nil
+}
+
+// grant asks for what the container gets, and lifts the pod's quota if that is CPUs of its own: each sandbox that is made sets
+// it (13.4).
+func (st *starting) grant(ctx context.Context) (Grant, error) {
+	g, err := st.m.granted(ctx, st.pod, st.spec)
+	if err != nil {
+		return Grant{}, st.m.waits(err)
+	}
+	if g.lifts() {
+		st.lifted = true
+		err = st.m.liftPodQuota(st.pod)
+	}
+	return g, err
+}
+
+// hasExclusiveCPUs reports whether a running container of the pod has CPUs of its own. It asks about no other: a grant comes
+// with a start.
+func (m *Manager) hasExclusiveCPUs(ctx context.Context, pod *v1.Pod, status *runtime.PodStatus) (bool, error) {
+	if m.options.Grants == nil {
+		return false, nil
+	}
+	for _, c := range containersOf(pod) {
+		if record := status.Container(c.spec.Name); record == nil || record.State != runtime.Running {
+			continue
+		}
+		g, err := m.granted(ctx, pod, c.spec)
+		if err != nil {
+			return false, fmt.Errorf("container %s: %w", c.spec.Name, err)
+		}
+		if g.lifts() {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // granted asks for what a container gets, or has.

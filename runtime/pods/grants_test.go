@@ -133,3 +133,72 @@ func TestGrantsAreReleased(t *testing.T) {
 		}
 	})
 }
+
+// spec/runtime.md 26.1: a container with CPUs of its own is not held back by the quota of its pod either, also after a resize and
+// after a restart of the agent; a pod without such a container has its quota.
+func TestExclusiveCPUsLiftThePodsQuota(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newResizeWorld(t, true)
+		stock := &warehouse{grants: map[string]pods.Grant{"a": {CPUs: "2-3", ExclusiveCPUs: true}, "b": {CPUs: "0-1"}}}
+		w.opts.Grants = stock
+		w.reload()
+		quota := func(when string, want int64) {
+			t.Helper()
+			if got := w.cgroups.set["uid-1"].CPUQuota; got != want {
+				t.Errorf("26.1: %s: the pod's quota is %d, want %d", when, got, want)
+			}
+		}
+		w.to(apps("2 1000", "1 1000"))
+		quota("at the start", -1)
+		w.to(apps("2 2000", "1 1000"))
+		quota("after a resize of the memory", -1)
+		w.reload()
+		w.to(apps("2 2000", "2 1000"))
+		quota("after a resize of the other's CPU", -1)
+		w.cgroups.set["uid-1"] = pods.CgroupResources{CPUQuota: 400000, CPUPeriod: 100000, MemoryLimit: 3000} // as an earlier agent left it
+		w.to(apps("2 3000", "2 1000"))
+		quota("after a resize under an earlier agent's quota", -1)
+		stock.grants["a"] = pods.Grant{}
+		w.to(apps("1500m 3000", "2 1000"))
+		quota("without CPUs of its own", 350000)
+		stock.grants["a"] = pods.Grant{CPUs: "2-3", ExclusiveCPUs: true}
+		w.to(apps("2 3000", "2 1000"))
+		quota("with them again", -1)
+		for _, call := range w.fake.Calls(fake.Match{Method: fake.UpdatePodSandboxResources}) {
+			if r := call.Request.(*runtimeapi.UpdatePodSandboxResourcesRequest).GetResources(); r.GetCpuQuota() != -1 && r.GetCpuQuota() != 350000 {
+				t.Errorf("26.1: the sandbox is told the quota %d", r.GetCpuQuota())
+			}
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		w := newResizeWorld(t, true)
+		w.opts.Grants = &warehouse{grants: map[string]pods.Grant{"a": {CPUs: "2-3"}}}
+		w.reload()
+		w.to(apps("2 1000"))
+		if got := w.cgroups.set["uid-1"].CPUQuota; got != 200000 {
+			t.Errorf("13.4: CPUs that others use too: the pod's quota is %d", got)
+		}
+	})
+}
+
+// spec/runtime.md 26.1: while the pod's quota cannot be lifted, the container waits and says why.
+func TestQuotaThatCannotBeLifted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newResizeWorld(t, true)
+		w.opts.Grants = &warehouse{grants: map[string]pods.Grant{"a": {CPUs: "2-3", ExclusiveCPUs: true}}}
+		w.reload()
+		w.fail = "set pod quota -1"
+		w.to(apps("2 1000", "1 1000"))
+		if reason := w.m.WaitingReasons("uid-1")["a"]; reason.Reason != "CreateContainerConfigError" || !strings.Contains(reason.Message, "lift the CPU quota") {
+			t.Errorf("26.1: waits for %+v", reason)
+		}
+		w.wantState(apps("2 1000", "1 1000"), "a:none b:running")
+		w.fail = ""
+		pass(600 * second)
+		w.to(apps("2 1000", "1 1000"))
+		w.wantState(apps("2 1000", "1 1000"), "a:running b:running")
+		if got := w.cgroups.set["uid-1"].CPUQuota; got != -1 {
+			t.Errorf("26.1: the pod's quota is %d", got)
+		}
+	})
+}

@@ -105,7 +105,14 @@ func (s *podSync) resize(ctx context.Context) {
 	for _, i := range s.plan.ResizeApp {
 		add(appMember(s.pod, i))
 	}
-	err := r.run(ctx)
+	r.exclusive = s.lifted
+	var err error
+	if !r.exclusive {
+		r.exclusive, err = s.m.hasExclusiveCPUs(ctx, s.pod, s.status)
+	}
+	if err == nil {
+		err = r.run(ctx)
+	}
 	if err == nil {
 		s.done(stepResizePod, s.pod.Name, "", "")
 		return
@@ -141,23 +148,42 @@ type resizing struct {
 	sandboxID string
 	changes   []resize.Change
 	ids       map[string]string // by container name
+	// exclusive is true if a container of the pod has CPUs of its own: the pod as a whole then has no quota (26.1).
+	exclusive bool
+}
+
+// limits are those of the pod's cgroup, as they are and as they should be, nil if it has none of its own.
+func (r *resizing) limits(settings *runtimeapi.LinuxContainerResources) (have, want *resize.Limits, err error) {
+	if r.m.options.Cgroups == nil {
+		return nil, nil, nil
+	}
+	now, err := r.m.options.Cgroups.Resources(podCgroup(r.pod))
+	if err != nil {
+		return nil, nil, err
+	}
+	have = &resize.Limits{Shares: now.CPUShares, Quota: quotaFor(now, settings.GetCpuPeriod()), Memory: now.MemoryLimit}
+	want = &resize.Limits{Shares: settings.GetCpuShares(), Quota: settings.GetCpuQuota(), Memory: settings.GetMemoryLimitInBytes()}
+	if r.exclusive {
+		want.Quota = -1
+	}
+	return have, want, nil
 }
 
 // run checks, then takes the steps in order; the first error ends it.
 func (r *resizing) run(ctx context.Context) error {
 	m := r.m
 	settings := criconfig.PodCgroup(r.pod, m.node)
-	var have, want *resize.Limits
-	if m.options.Cgroups != nil {
-		now, err := m.options.Cgroups.Resources(podCgroup(r.pod))
-		if err != nil {
-			return err
-		}
-		have = &resize.Limits{Shares: now.CPUShares, Quota: quotaFor(now, settings.GetCpuPeriod()), Memory: now.MemoryLimit}
-		want = &resize.Limits{Shares: settings.GetCpuShares(), Quota: settings.GetCpuQuota(), Memory: settings.GetMemoryLimitInBytes()}
+	have, want, err := r.limits(settings)
+	if err != nil {
+		return err
 	}
 	if err := r.checkMemory(ctx, have, want); err != nil {
 		return err
+	}
+	if r.exclusive && have != nil && have.Quota > 0 {
+		if err := m.liftPodQuota(r.pod); err != nil {
+			return err
+		}
 	}
 	totals := criconfig.PodTotals(r.pod)
 	before := m.options.Allocations.givenPod(r.pod.UID)
@@ -236,6 +262,9 @@ func (r *resizing) tellSandbox(ctx context.Context, totals runtime.Resources) {
 		PodSandboxId: r.sandboxID,
 		Resources:    criconfig.LinuxResources(resize.Without(totals, overhead), m.node),
 		Overhead:     criconfig.LinuxResources(overhead, m.node),
+	}
+	if r.exclusive && m.node.CPUQuota {
+		request.Resources.CpuQuota = -1
 	}
 	_, err := m.options.Updater.UpdatePodSandboxResources(ctx, request)
 	if err != nil && cri.Class(err) != runtime.ErrUnimplemented {

@@ -154,9 +154,9 @@ func (st *starting) containerConfig(ctx context.Context, image images.Image) (*r
 	if err != nil {
 		return nil, err
 	}
-	granted, err := m.granted(ctx, st.pod, st.spec)
+	granted, err := st.grant(ctx)
 	if err != nil {
-		return nil, m.waits(err)
+		return nil, err
 	}
 	mounts = append(mounts, granted.mounts()...)
 	if err := st.makeMountPoints(mounts); err != nil {

@@ -107,6 +107,8 @@ type podSync struct {
 	// node's.
 	podIPs  []string
 	volumes volumeState
+	// lifted is true if this sync started, or tried to start, a container that lifts the pod's CPU quota.
+	lifted bool
 	// changes signals changes of what volumes show since they were read.
 	changes <-chan struct{}
 }
