@@ -20,8 +20,9 @@
 // # What it is not
 //
 // It decides no value (runtime/pods does), is no runtime, and does not talk to
-// systemd: with the names of the systemd driver it makes the folders directly, which
-// requires that systemd leaves this part of the tree alone.
+// systemd: with the names of the systemd driver it makes the folders directly. Where
+// systemd runs, it would reset their settings when the runtime has it start the slices, so
+// [New] refuses these names there. A runtime with the cgroupfs driver works everywhere.
 //
 // A pod's UID comes from a manifest. It becomes part of a folder's name; a UID that
 // cannot is refused. Everything is opened below a handle of the root, so no name or

@@ -31,7 +31,9 @@ type Options struct {
 	// slashes. Empty: kubepods.
 	Parent string
 	// Systemd makes names as the systemd cgroup driver has them; it must be the
-	// runtime's driver too.
+	// runtime's driver too. On a machine that systemd runs, [New] refuses it: the runtime has
+	// systemd start the slices of these names, and systemd then resets what is set in them.
+	// Set the runtime to its cgroupfs driver there.
 	Systemd bool
 	// Clock paces the wait for killed processes. Nil: the real clock.
 	Clock clock.WithTicker
@@ -61,13 +63,22 @@ var managed = []string{"cpu", "memory", "cpuacct", "pids"}
 // complete without it: many runtimes leave this controller alone.
 const hugetlb = "hugetlb"
 
+const (
+	defaultRoot = "/sys/fs/cgroup"
+	// systemdRuns is there if systemd runs the machine (sd_booted).
+	systemdRuns = "/run/systemd/system"
+)
+
 // New examines the root and returns its hierarchy. It changes nothing.
 func New(o Options) (*Hierarchy, error) {
 	if o.Root == "" {
-		o.Root = "/sys/fs/cgroup"
+		o.Root = defaultRoot
 	}
 	if !filepath.IsAbs(o.Root) {
 		return nil, fmt.Errorf("cgroups: Root %q is not absolute", o.Root)
+	}
+	if err := o.checkDriver(systemdRuns); err != nil {
+		return nil, err
 	}
 	if o.Parent == "" {
 		o.Parent = cgroupname.Pods
@@ -82,6 +93,17 @@ func New(o Options) (*Hierarchy, error) {
 		}
 	}
 	return h, h.examine()
+}
+
+// checkDriver refuses slices in a tree that systemd manages, which it does if the file is there.
+func (o *Options) checkDriver(systemdRuns string) error {
+	if !o.Systemd || filepath.Clean(o.Root) != defaultRoot {
+		return nil
+	}
+	if _, err := os.Stat(systemdRuns); err != nil {
+		return nil
+	}
+	return errors.New("cgroups: Systemd: systemd resets the limits of slices that it has not made: use the runtime's cgroupfs driver")
 }
 
 // examine finds out which version the root holds.

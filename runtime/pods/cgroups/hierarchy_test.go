@@ -114,6 +114,34 @@ func TestNamesOfBothDrivers(t *testing.T) {
 	}
 }
 
+// spec/runtime.md 13.4: slices that systemd would reset are refused, where it manages the tree.
+func TestSlicesOfSystemdAreRefused(t *testing.T) {
+	const root = "/sys/fs/cgroup"
+	here, missing := t.TempDir(), filepath.Join(t.TempDir(), "missing")
+	for _, row := range []struct {
+		name    string
+		o       cgroups.Options
+		systemd string
+		refused bool
+	}{
+		{"systemd runs", cgroups.Options{Systemd: true, Root: root}, here, true},
+		{"by another name", cgroups.Options{Systemd: true, Root: root + "/./"}, here, true},
+		{"another driver", cgroups.Options{Root: root}, here, false},
+		{"no systemd", cgroups.Options{Systemd: true, Root: root}, missing, false},
+		{"another tree", cgroups.Options{Systemd: true, Root: tree(t, 2)}, here, false},
+	} {
+		if err := cgroups.CheckDriver(row.o, row.systemd); (err != nil) != row.refused {
+			t.Errorf("%s: %v", row.name, err)
+		}
+	}
+	if _, err := os.Stat("/run/systemd/system"); err != nil {
+		t.Skip("systemd does not run this machine")
+	}
+	if _, err := cgroups.New(cgroups.Options{Systemd: true}); err == nil || !strings.Contains(err.Error(), "use the runtime's cgroupfs driver") {
+		t.Errorf("New: %v", err)
+	}
+}
+
 // A UID comes from a manifest: none leads out of the hierarchy, whatever is asked.
 func TestUIDStaysInside(t *testing.T) {
 	for _, version := range []int{1, 2} {
