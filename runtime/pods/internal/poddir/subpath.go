@@ -160,8 +160,9 @@ func dropSubPath(dir *os.File, name string) error {
 }
 
 // openSubPath opens sub below a volume. If nothing is there, it makes folders, unless kept is
-// true. Links inside the volume are followed as long as they stay in it. The handle only names
-// what it opens: devices and pipes are not touched.
+// true. Links inside the volume are followed as long as they stay in it, absolute ones if they
+// begin with the volume's path. The handle only names what it opens: devices and pipes are not
+// touched.
 func openSubPath(volume, sub string, kept bool) (*os.File, error) {
 	if err := CheckSubPath(sub); err != nil {
 		return nil, err
@@ -184,9 +185,14 @@ func openSubPath(volume, sub string, kept bool) (*os.File, error) {
 		return nil, fmt.Errorf("subPath %q: %w", sub, errSubPath)
 	}
 	defer dir.Close()
-	fd, err := unix.Openat2(int(dir.Fd()), filepath.Clean(sub), &unix.OpenHow{
-		Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS,
-	})
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS}
+	fd, err := unix.Openat2(int(dir.Fd()), filepath.Clean(sub), &how)
+	if errors.Is(err, unix.EXDEV) { // also for an absolute link that leads to a part of the volume
+		if plain, ok := withoutLinks(root, volumePaths(volume, dir), sub); ok {
+			how.Resolve |= unix.RESOLVE_NO_SYMLINKS // what was a folder a moment ago may be a link now
+			fd, err = unix.Openat2(int(dir.Fd()), plain, &how)
+		}
+	}
 	if errors.Is(err, unix.ENOSYS) {
 		return nil, fmt.Errorf("subPath %q: this kernel cannot open it safely: Linux 5.6 is needed", sub)
 	}
@@ -230,4 +236,58 @@ func makeSubPath(volume *os.Root, sub string) error {
 		at, path = next, ""
 	}
 	return nil
+}
+
+// Limits for withoutLinks: the links that the kernel follows in one path, and names, because a container may make long ways.
+const (
+	maxLinks = 40
+	maxNames = 1000
+)
+
+// volumePaths are the paths of the node under which absolute links may name an open volume.
+func volumePaths(volume string, dir *os.File) []string {
+	real, err := os.Readlink(handle(dir))
+	if err != nil {
+		return []string{volume}
+	}
+	return []string{volume, real}
+}
+
+// withoutLinks returns the path of sub below a volume without the links on the way, as they are now. Of an absolute link only
+// the text is looked at, never a path of the node: a container may have made it.
+func withoutLinks(root *os.Root, volumes []string, sub string) (string, bool) {
+	at, rest := ".", strings.Split(sub, "/")
+	for links, names := 0, 0; len(rest) > 0; names++ {
+		next := filepath.Join(at, rest[0]) // nothing in at is a link, so ".." is what it says
+		rest = rest[1:]
+		if !filepath.IsLocal(next) || names > maxNames {
+			return "", false
+		}
+		if !isLink(root, next) {
+			at = next // if it is not there, opening it fails
+			continue
+		}
+		target, err := root.Readlink(next)
+		if links++; err != nil || links > maxLinks {
+			return "", false
+		}
+		if filepath.IsAbs(target) {
+			if target, at = below(volumes, target), "."; target == "" {
+				return "", false
+			}
+		}
+		rest = append(strings.Split(target, "/"), rest...)
+	}
+	return at, true
+}
+
+// below returns the part of an absolute path after the first of these folders that it is in, "." for the folder itself and
+// nothing if it is in none.
+func below(folders []string, target string) string {
+	for _, folder := range folders {
+		if rest, ok := strings.CutPrefix(target+"/", strings.TrimSuffix(folder, "/")+"/"); ok {
+			return "./" + rest
+		}
+	}
+	return ""
 }

@@ -82,30 +82,90 @@ func TestHoldAgain(t *testing.T) {
 	}
 }
 
-// spec/runtime.md 12.1: a container that swaps the path all the time never gets
+// spec/runtime.md 12.1: a container that swaps the path all the time, or what an absolute link on the way leads to, never gets
 // anything outside mounted.
 func TestSubPathRace(t *testing.T) {
-	s := mountStore(t)
+	for _, sub := range []string{"dir", "now"} {
+		t.Run(sub, func(t *testing.T) {
+			s := mountStore(t)
+			volume, outside := volumeWithSecret(t)
+			path, spare := filepath.Join(volume, "dir"), filepath.Join(volume, "spare")
+			if err := errors.Join(os.Symlink(outside, spare), os.Symlink(path, filepath.Join(volume, "now"))); err != nil {
+				t.Fatal(err)
+			}
+			swapping(t, path, spare)
+			inside, refused := 0, 0
+			for i := 0; i < 20000 && (inside < 20 || refused < 20); i++ {
+				held, err := s.HoldSubPath("u", poddir.SubPath{Volume: "v", Host: volume, Container: "app", Path: sub})
+				if err != nil {
+					refused++
+					continue
+				}
+				inside++
+				if text, err := os.ReadFile(filepath.Join(held, "f")); err != nil || string(text) != "mine" {
+					t.Fatalf("held: %q, err %v", text, err)
+				}
+			}
+			if inside == 0 || refused == 0 {
+				t.Errorf("%d inside, %d refused: there was no race", inside, refused)
+			}
+		})
+	}
+}
+
+// spec/runtime.md 12.1: an absolute link that leads to a part of the volume, by the volume's own path or by the one that it is a
+// link to, is followed like any other; nothing outside is looked at.
+func TestSubPathThroughAbsoluteLink(t *testing.T) {
 	volume, outside := volumeWithSecret(t)
-	path, spare := filepath.Join(volume, "dir"), filepath.Join(volume, "spare")
-	if err := os.Symlink(outside, spare); err != nil {
+	base := filepath.Dir(volume)
+	alias := filepath.Join(base, "alias")
+	links := map[string]string{
+		"now": filepath.Join(volume, "dir"), "all": volume, "slash": volume + "//dir/./", "up": filepath.Join(volume, "dir") + "/../dir",
+		"chain": filepath.Join(volume, "now"), "relative": "dir/../now", "dir/back": filepath.Join(volume, "now/f"), "other": filepath.Join(alias, "dir"),
+		"out": outside, "past": volume + "/../outside", "near": volume + "-2/f", "loop": filepath.Join(volume, "loop"), "gone": filepath.Join(volume, "none"),
+		"dots": volume + "/dir/../../outside", "through": filepath.Join(volume, "out/f"),
+	}
+	for name, target := range links {
+		if err := os.Symlink(target, filepath.Join(volume, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(volume, alias); err != nil {
 		t.Fatal(err)
 	}
-	swapping(t, path, spare)
-	inside, refused := 0, 0
-	for i := 0; i < 20000 && (inside < 20 || refused < 20); i++ {
-		held, err := s.HoldSubPath("u", poddir.SubPath{Volume: "v", Host: volume, Container: "app", Path: "dir"})
-		if err != nil {
-			refused++
-			continue
-		}
-		inside++
-		if text, err := os.ReadFile(filepath.Join(held, "f")); err != nil || string(text) != "mine" {
-			t.Fatalf("held: %q, err %v", text, err)
+	write(t, volume+"-2/f", "secret")
+	f := filepath.Join(volume, "dir/f")
+	for _, tc := range []struct{ volume, sub, want string }{
+		{volume, "now", filepath.Dir(f)},
+		{volume, "now/f", f},
+		{volume, "now/back", f},
+		{volume, "all/dir/f", f},
+		{volume, "all", volume},
+		{volume, "slash/f", f},
+		{volume, "up/f", f},
+		{volume, "chain/f", f},
+		{volume, "relative/f", f},
+		{volume, "dir/back", f},
+		{alias, "now/f", f},
+		{alias, "other/f", f},
+		{volume, "other/f", ""}, // it leads through a link outside
+		{volume, "out/f", ""},
+		{volume, "past/f", ""},
+		{volume, "near", ""},
+		{volume, "loop", ""},
+		{volume, "gone", ""},
+		{volume, "gone/new", ""},
+		{volume, "dots/f", ""},
+		{volume, "through", ""},
+		{volume, "now/f/x", ""},
+	} {
+		path, err := poddir.OpenSubPath(tc.volume, tc.sub)
+		if path != tc.want || (err == nil) != (tc.want != "") || err != nil && strings.Contains(err.Error(), base) {
+			t.Errorf("12.1: %s of %s leads to %q, want %q, err %v", tc.sub, filepath.Base(tc.volume), path, tc.want, err)
 		}
 	}
-	if inside == 0 || refused == 0 {
-		t.Errorf("%d inside, %d refused: there was no race", inside, refused)
+	if entries, err := os.ReadDir(outside); err != nil || len(entries) != 1 {
+		t.Errorf("outside holds %v, err %v", entries, err)
 	}
 }
 
