@@ -22,8 +22,9 @@ import (
 // the agent, containers still have it.
 type Grants interface {
 	// Grant returns what a container gets. It is called before the container is created, for
-	// each of its runs, and before its resources are changed, and gives the same again until
-	// Release. An error keeps the container, or the change, waiting and is shown to users.
+	// each of its runs, and, while it runs, before its resources or those of its pod are
+	// changed, and gives the same again until Release. An error keeps the container, or the
+	// change, waiting and is shown to users.
 	Grant(ctx context.Context, pod *v1.Pod, container *v1.Container) (Grant, error)
 	// Release takes back what a pod's containers have. It is called once they have stopped for
 	// good, any number of times, even for pods that were given nothing, and perhaps by a

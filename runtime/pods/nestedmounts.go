@@ -36,7 +36,7 @@ func (st *starting) makeMountPoints(mounts []*runtimeapi.Mount) error {
 		if !ok || at[outer].GetPropagation() == runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL {
 			continue // on the node, the mount would outlive the container and keep the volume from being removed
 		}
-		if err := poddir.MakeMountPoint(at[outer].GetHostPath(), below(outer, point), isFolder(mount)); err != nil {
+		if err := poddir.MakeMountPoint(at[outer].GetHostPath(), below(outer, point), func() bool { return isFolder(mount) }); err != nil {
 			return fmt.Errorf("mount at %q, inside volume %q: %w", point, name, err)
 		}
 	}
@@ -48,7 +48,8 @@ func below(outer, point string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(point, outer), "/")
 }
 
-// isFolder reports whether what is mounted is a folder, as runtimes make a path of the node that is missing.
+// isFolder reports whether what is mounted is a folder, as runtimes make a path of the node that is missing. It may be wrong
+// about a path that only the runtime sees.
 func isFolder(m *runtimeapi.Mount) bool {
 	info, err := os.Stat(m.GetHostPath())
 	return err != nil || info.IsDir()
@@ -70,16 +71,20 @@ func (m *Manager) volumesOfFiles(pod *v1.Pod) map[string]string {
 }
 
 // mountedInside reports whether a container of the pod may have something mounted on, or in, an entry at the top of a volume,
-// as far as its definition says.
+// as far as its definition says. The entry itself, mounted as a sub-path, does not count: a container that found none waits for
+// the file.
 func mountedInside(pod *v1.Pod, volume, entry string) bool {
 	for _, c := range containersOf(pod) {
 		places := map[string]bool{}
 		points := []string{hostsPath, absolute(meta.TerminationPath(c.spec))}
 		for i := range c.spec.VolumeMounts {
 			vm := &c.spec.VolumeMounts[i]
-			points = append(points, absolute(vm.MountPath))
+			first, _, _ := strings.Cut(path.Clean(vm.SubPath), "/")
 			if vm.Name == volume && vm.SubPath == "" && vm.SubPathExpr == "" {
 				places[absolute(vm.MountPath)] = true
+			}
+			if vm.Name != volume || first != entry {
+				points = append(points, absolute(vm.MountPath))
 			}
 		}
 		for _, point := range points {

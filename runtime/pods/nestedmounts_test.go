@@ -106,14 +106,41 @@ func TestFilesBesideMountPoints(t *testing.T) {
 	})
 }
 
+// spec/runtime.md 12.1: a file that a sub-path has waited for takes the place of the folder that was made for it, even if the
+// container has mounted it at its own name.
+func TestFileOfSubPathAtItsOwnName(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("sub-paths need root")
+	}
+	synctest.Test(t, func(t *testing.T) {
+		w, at := volumeWorld(t, func(o *pods.Options) { o.Objects = &store{configMaps: map[string]string{"c": "1"}} })
+		source := configMapVolume("c")
+		source.ConfigMap.Items = []v1.KeyToPath{{Key: "key", Path: "first"}}
+		pod := newPod(mounting(source), func(p *v1.Pod) {
+			c := &p.Spec.Containers[0]
+			c.VolumeMounts = append(c.VolumeMounts, v1.VolumeMount{Name: "v", MountPath: "/v/late", SubPath: "late"})
+		})
+		w.syncAll(pod)
+		late := filepath.Join(at().GetHostPath(), "late")
+		if info, err := os.Lstat(late); err != nil || !info.IsDir() {
+			t.Fatal(err)
+		}
+		source.ConfigMap.Items[0].Path = "late"
+		w.sync(pod)
+		if text, err := os.ReadFile(late); err != nil || string(text) != "1" {
+			t.Errorf("12.1: %q, err %v", text, err)
+		}
+	})
+}
+
 // spec/runtime.md 12.1: where a mount point would not last, or cannot be, the container waits and says why.
 func TestMountsThatCannotBeInside(t *testing.T) {
 	for _, tc := range []struct{ name, file, at, want string }{
 		{"in a folder of the files", "d/f", "/v/d/cache", `mount at "/v/d/cache", inside volume "v": d is replaced when the files change`},
 		{"in a generation of the files", "f", "/v/..data/cache", "..data is replaced when the files change"},
-		{"a folder on a file", "f", "/v/f", "there is a file in the place of the folder"},
 		{"below a file", "f", "/v/f/cache", "not a directory"},
 		{"on a folder of the files", "d/f", "/v/d", ""},
+		{"on a file", "f", "/v/f", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -9,31 +9,23 @@ import (
 	"strings"
 )
 
-// MakeMountPoint makes what a mount at a path inside a volume of published files is mounted on, unless it is there: a folder,
-// or an empty file. Containers mount such a volume for reading, so their runtime cannot make it. Where the files themselves
-// are, nothing is made: what they are in goes with their next change.
-func MakeMountPoint(volume, at string, folder bool) error {
+// MakeMountPoint makes what a mount at a path inside a volume of published files is mounted on, unless something is there: a
+// folder, or an empty file. Containers mount such a volume for reading, so their runtime cannot make it. Where the files
+// themselves are, nothing is made: what they are in goes with their next change.
+func MakeMountPoint(volume, at string, folder func() bool) error {
 	root, err := os.OpenRoot(volume)
 	if err != nil {
 		return bare(err)
 	}
 	defer root.Close()
-	info, err := root.Stat(at)
-	switch {
-	case err == nil && info.IsDir() == folder:
-		return nil
-	case err == nil && folder:
-		return errors.New("there is a file in the place of the folder")
-	case err == nil:
-		return errors.New("there is a folder in the place of the file")
-	case !errors.Is(err, fs.ErrNotExist):
+	if _, err := root.Stat(at); !errors.Is(err, fs.ErrNotExist) {
 		return bare(err)
 	}
 	first, _, _ := strings.Cut(at, "/")
 	if info, err := root.Lstat(first); strings.HasPrefix(first, "..") || err == nil && !info.IsDir() {
 		return fmt.Errorf("%s is replaced when the files change, so nothing can be mounted in it", first)
 	}
-	if folder {
+	if folder() {
 		return bare(makeSubPath(root, at))
 	}
 	if parent := path.Dir(at); parent != "." {
