@@ -13,6 +13,16 @@ import (
 // ErrUnsafe is wrapped in the error of [Check] about a folder that others can change.
 var ErrUnsafe = errors.New("whoever can write there can take over the agent and its pods")
 
+// Close gives a folder the mode 0700. One that has it is left as it is: on a read-only disk even a change to the same
+// mode fails.
+func Close(dir string) error {
+	info, err := os.Stat(dir)
+	if err != nil || info.Mode().Perm() == 0o700 {
+		return err
+	}
+	return os.Chmod(dir, 0o700)
+}
+
 // maxLinks bounds the symbolic links that a path may lead through, as in the kernel.
 const maxLinks = 40
 

@@ -45,6 +45,7 @@
 //
 // # Full disk
 //
+// An agent also starts on a full or read-only disk, to look after what is running.
 // Stopping and removing need no room. A stopped sandbox whose record cannot be written is
 // not ready in memory, and the record follows once the disk takes it; an agent that is started
 // before that finds a ready sandbox without running containers. A container keeps room for the

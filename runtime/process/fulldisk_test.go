@@ -18,6 +18,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/podwright/podwright/internal/durable"
 	"github.com/podwright/podwright/internal/patience"
 	"github.com/podwright/podwright/runtime/process/internal/crilog"
 	"github.com/podwright/podwright/runtime/process/internal/osproc"
@@ -299,4 +300,53 @@ func TestFullDiskAtStartWithManyEnds(t *testing.T) {
 			t.Errorf("an end is not recorded: %v", err)
 		}
 	}
+}
+
+// An agent starts on a disk that has become read-only (CK8), with what a crash left on it, and looks after what runs there.
+func TestReadOnlyDiskAtStart(t *testing.T) {
+	eachMode(t, func(t *testing.T, supervisor Supervisor) {
+		root := smallDisk(t)
+		r := openRuntime(t, root, supervisor)
+		id := runContainer(t, r, shell("trap 'exit 7' TERM; echo up; while :; do sleep 1000 & wait $!; done"))
+		waitLine(t, r, id, "up")
+		pid := info(t, r, id).PID
+		must(t, r.Close(t.Context()))
+		touch(t, filepath.Join(root, sandboxesDir, "x.json.0"+durable.Suffix))
+		readOnly := readOnlyView(t, root)
+
+		for range 2 {
+			again, err := New(Options{Root: readOnly, Supervisor: supervisor})
+			must(t, err)
+			if s := status(t, again, id); s.GetState() != runtimeapi.ContainerState_CONTAINER_RUNNING || info(t, again, id).PID != pid {
+				t.Errorf("%v, pid %d, want %d", s.GetState(), info(t, again, id).PID, pid)
+			}
+			if _, err := New(Options{Root: readOnly}); err == nil || !strings.Contains(err.Error(), "another runtime") {
+				t.Errorf("a second runtime: %v", err)
+			}
+			must(t, again.Close(t.Context()))
+		}
+		again, err := New(Options{Root: readOnly, Supervisor: supervisor})
+		must(t, err)
+		must(t, again.StopContainer(t.Context(), id, 3600))
+		if s := status(t, again, id); s.GetState() != runtimeapi.ContainerState_CONTAINER_EXITED || s.GetExitCode() != 7 {
+			t.Errorf("%v, exit code %d (%s: %s), want 7", s.GetState(), s.GetExitCode(), s.GetReason(), s.GetMessage())
+		}
+		must(t, again.Close(t.Context()))
+
+		// RD1: what others can read cannot be closed to them here.
+		must(t, os.Chmod(root, 0o750))
+		if _, err := New(Options{Root: readOnly}); !errors.Is(err, unix.EROFS) {
+			t.Errorf("a folder that is open to others: %v", err)
+		}
+	})
+}
+
+// readOnlyView returns another path to a folder, on which it cannot be written to.
+func readOnlyView(t *testing.T, dir string) (view string) {
+	t.Helper()
+	view = t.TempDir()
+	must(t, unix.Mount(dir, view, "", unix.MS_BIND, ""))
+	t.Cleanup(func() { must(t, unix.Unmount(view, unix.MNT_DETACH)) })
+	must(t, unix.Mount("", view, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""))
+	return view
 }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/internal/durable"
 	"github.com/podwright/podwright/runtime/process/internal/launch"
 	"github.com/podwright/podwright/runtime/process/internal/osproc"
 )
@@ -177,6 +178,13 @@ func (s Supervisor) start(dir string) (startedRecord, *osproc.Process, error) {
 // copy of the descriptor, even if a process is killed.
 func lockFile(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if durable.DiskFault(err) { // an existing file will do: a lock takes no right to write
+		if existing, openErr := os.Open(path); openErr == nil {
+			f, err = existing, nil
+		} else if scarce(openErr) {
+			err = openErr
+		}
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -131,7 +131,7 @@ func (r *Runtime) open() (err error) {
 		}
 	}
 	// An existing folder may have been made by hand, with another mode.
-	if err := os.Chmod(r.root, 0o700); err != nil {
+	if err := privatedir.Close(r.root); err != nil {
 		return err
 	}
 	if err := privatedir.Check(r.root); err != nil {

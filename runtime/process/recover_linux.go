@@ -26,7 +26,10 @@ const (
 // recover reads all records and finds what still runs. A record that cannot be
 // read costs one container or sandbox, not the runtime.
 func (r *Runtime) recover() error {
-	if err := in(r.path(sandboxesDir), durable.Sweep); err != nil {
+	switch err := in(r.path(sandboxesDir), durable.Sweep); {
+	case durable.DiskFault(err): // an agent starts on a read-only disk
+		r.log.Error(err, "Cannot remove what a crash left among the records of sandboxes")
+	case err != nil:
 		return err
 	}
 	if err := r.readSandboxes(); err != nil {
