@@ -104,7 +104,7 @@ const namedAtMost = 20
 // load reads all files.
 func (c *Cache) load() error {
 	return c.within(func(root *os.Root) error {
-		if err := root.Chmod(".", 0o700); err != nil {
+		if err := privatedir.Close(c.options.Dir); err != nil {
 			return err
 		}
 		if err := durable.Sweep(root); err != nil {
