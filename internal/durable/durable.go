@@ -62,16 +62,10 @@ func MakeFolder(path string) error {
 // Write replaces the file name below root, whose folder exists. Calls for one name must not
 // overlap, not even from several processes.
 func Write(root *os.Root, name string, data []byte) error {
-	if err := write(root, name, data, (*os.File).Sync); err != nil {
+	if err := write(root, name, data); err != nil {
 		return err
 	}
 	return SyncDir(root, path.Dir(name))
-}
-
-// WriteUnsynced is [Write] without the syncs: a crash of the process leaves the old or the new
-// file, but a loss of power may lose both.
-func WriteUnsynced(root *os.Root, name string, data []byte) error {
-	return write(root, name, data, func(*os.File) error { return nil })
 }
 
 // WriteShared is [Write] for a file that several processes may write at the same time: each uses
@@ -86,27 +80,27 @@ func WriteShared(root *os.Root, name string, data []byte) error {
 		if err != nil {
 			return err
 		}
-		if err := finish(root, f, temporary, name, data, (*os.File).Sync); err != nil {
+		if err := finish(root, f, temporary, name, data); err != nil {
 			return err
 		}
 		return SyncDir(root, path.Dir(name))
 	}
 }
 
-func write(root *os.Root, name string, data []byte, sync func(*os.File) error) error {
+func write(root *os.Root, name string, data []byte) error {
 	temporary := name + Suffix
 	f, err := root.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, fileMode)
 	if err != nil {
 		return err
 	}
-	return finish(root, f, temporary, name, data, sync)
+	return finish(root, f, temporary, name, data)
 }
 
 // finish fills the temporary file and gives it its name.
-func finish(root *os.Root, f *os.File, temporary, name string, data []byte, sync func(*os.File) error) error {
+func finish(root *os.Root, f *os.File, temporary, name string, data []byte) error {
 	_, err := f.Write(data)
 	if err == nil {
-		err = sync(f)
+		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err == nil {
 		err = root.Rename(temporary, name)

@@ -142,15 +142,17 @@ func (l *Ledger) endIntent(image string, keep bool) {
 	}
 }
 
-// add adds a use to the image's record. A record that cannot be read is replaced. The
-// turn must be held.
+// add adds a use to the image's record. A record that cannot be read is replaced, one that says so already is not
+// written again: a crowd of pods that always pull would wait for the disk, one after the other. The turn must be held.
 func (l *Ledger) add(id, repository string, by *credentials.Credential) error {
 	r, err := l.store.Load(id)
 	if err != nil {
 		r = &Record{Image: id}
 	}
-	if err := l.store.Save(r.With(repository, by)); err != nil {
-		return err
+	if err != nil || !r.Repositories[repository].NodeWide {
+		if err := l.store.Save(r.With(repository, by)); err != nil {
+			return err
+		}
 	}
 	l.written[id] = true
 	l.due = true

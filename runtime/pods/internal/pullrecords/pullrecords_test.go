@@ -338,6 +338,28 @@ func TestUnreadableRecordForcesAPull(t *testing.T) {
 	}
 }
 
+// spec/runtime.md 9.9: a loss of power leaves no half of a record, which would force a pull, whoever may use the image. A
+// record that changes nothing is not written.
+func TestRecordsAreSynced(t *testing.T) {
+	b := newBench(t, pullrecords.Policy{})
+	var synced []string
+	b.store = b.store.(pullrecords.FileStore).Replacing(func(name string) { synced = append(synced, filepath.Dir(name)) })
+	b.restart(pullrecords.Policy{})
+	a := from(t, "a", "1", "pw")
+	for _, step := range []struct {
+		by   *credentials.Credential
+		want string
+	}{
+		{&a, "pulling pulled"}, {&a, "pulling pulled"}, {nil, "pulled"}, {nil, ""}, {&a, "pulling"},
+	} {
+		synced = nil
+		b.pull(step.by)
+		if got := strings.Join(synced, " "); got != step.want {
+			t.Errorf("9.9: synced %q, want %q", got, step.want)
+		}
+	}
+}
+
 // The files are the owner's only and hold no credential; a full disk stops pulls
 // before they begin.
 func TestFilesAreTheOwnersAndHoldNoCredential(t *testing.T) {

@@ -18,8 +18,8 @@ import (
 
 // Store keeps records and intents. A missing one is an fs.ErrNotExist. Writes come one at
 // a time; reads may come at any time and show the state before or after a write. Writes
-// whose loss would give a pod access are durable when they return: intents, and records
-// of images that are not node-wide.
+// are durable when they return: what is lost of an intent or a private image gives pods
+// access, and half of any record keeps all pods from an image without its registry.
 type Store interface {
 	// Load returns the record of an image ID, Records the IDs of all.
 	Load(id string) (*Record, error)
@@ -39,6 +39,9 @@ type Store interface {
 type FileStore struct {
 	// Dir is an absolute path.
 	Dir string
+
+	// replace is a test's durable.Write.
+	replace func(root *os.Root, name string, data []byte) error
 }
 
 var _ Store = FileStore{}
@@ -84,11 +87,7 @@ func (s FileStore) Load(id string) (*Record, error) {
 
 // Save implements [Store].
 func (s FileStore) Save(r *Record) error {
-	guarded := len(r.Repositories) == 0
-	for _, a := range r.Repositories {
-		guarded = guarded || !a.NodeWide
-	}
-	return s.write(fileOf(pulledDir, r.Image), document{Version: version, Record: r}, guarded)
+	return s.write(fileOf(pulledDir, r.Image), document{Version: version, Record: r})
 }
 
 // Delete implements [Store].
@@ -106,7 +105,7 @@ func (s FileStore) Records() ([]string, error) {
 
 // AddIntent implements [Store].
 func (s FileStore) AddIntent(image string) error {
-	return s.write(fileOf(pullingDir, image), document{Version: version, Image: image}, true)
+	return s.write(fileOf(pullingDir, image), document{Version: version, Image: image})
 }
 
 // RemoveIntent implements [Store].
@@ -137,9 +136,9 @@ func read(root *os.Root, name string) (document, error) {
 	return d, nil
 }
 
-// write replaces a file as a whole: a crash leaves the old one or the new one; if
-// it is synced, a loss of power does too.
-func (s FileStore) write(name string, d document, synced bool) error {
+// write replaces a file as a whole: a crash or a loss of power leaves the old one or the
+// new one.
+func (s FileStore) write(name string, d document) error {
 	text, err := json.Marshal(d)
 	if err != nil {
 		return err
@@ -152,10 +151,10 @@ func (s FileStore) write(name string, d document, synced bool) error {
 		return err
 	}
 	defer root.Close()
-	if synced {
-		return durable.Write(root, name, text)
+	if s.replace != nil {
+		return s.replace(root, name, text)
 	}
-	return durable.WriteUnsynced(root, name, text)
+	return durable.Write(root, name, text)
 }
 
 // remove removes a file. It succeeds if there is none.
