@@ -1,8 +1,14 @@
 package poddir
 
 import (
+	"context"
 	"os"
 )
+
+// PublishSyncing publishes with a function in place of the sync of a file or folder.
+func PublishSyncing(ctx context.Context, volume, fresh string, files map[string]File, sync func(*os.File) error) (bool, error) {
+	return publish(ctx, volume, fresh, files, publication{sync: sync})
+}
 
 // OpenRoot opens a folder that a pod may have swapped with a pipe.
 func OpenRoot(dir *os.Root, path string) (*os.Root, error) { return openRoot(dir, path) }

@@ -58,8 +58,13 @@ func CheckFileName(path string) error {
 // With a group, the files belong to it and it may read them. Folders and files at the
 // top that are no links stay: something may be mounted there in a container, and would go
 // with them. Only if inside, which may be nil, denies that may they give way to a new file.
-// Publish reports whether anything changed.
+// Publish reports whether anything changed. A loss of power, too, leaves the old files or
+// the new ones, and the new ones once Publish has succeeded.
 func Publish(ctx context.Context, volume, fresh string, files map[string]File, group *int64, inside func(name string) bool) (changed bool, err error) {
+	return publish(ctx, volume, fresh, files, publication{group: group, inside: inside, sync: (*os.File).Sync})
+}
+
+func publish(ctx context.Context, volume, fresh string, files map[string]File, p publication) (changed bool, err error) {
 	for path := range files {
 		if err := CheckFileName(path); err != nil {
 			return false, err
@@ -70,13 +75,13 @@ func Publish(ctx context.Context, volume, fresh string, files map[string]File, g
 		return false, fmt.Errorf("publish: %w", bare(err))
 	}
 	defer root.Close()
-	files = withGroup(files, group)
+	p.root, files = root, withGroup(files, p.group)
 	current, _ := root.Readlink(dataLink)
 	if current != "" && filepath.IsLocal(current) && same(root, current, files) {
 		// A crash may have left links or an old folder.
-		return false, linkFiles(ctx, root, current, files, inside)
+		return false, p.link(ctx, current, files, false)
 	}
-	if err := writeFiles(ctx, root, fresh, files, group); err != nil {
+	if err := p.write(ctx, fresh, files); err != nil {
 		return false, errors.Join(fmt.Errorf("publish: %w", bare(err)), tree.RemoveIn(ctx, root, fresh))
 	}
 	if err := root.Remove(newLink); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -88,7 +93,7 @@ func Publish(ctx context.Context, volume, fresh string, files map[string]File, g
 	if err := root.Rename(newLink, dataLink); err != nil {
 		return false, err
 	}
-	return true, linkFiles(ctx, root, fresh, files, inside)
+	return true, p.link(ctx, fresh, files, true)
 }
 
 // Relink completes the links of a volume whose last publication was cut off after its content was in place; inside is as for
@@ -111,7 +116,7 @@ func Relink(ctx context.Context, volume string, inside func(name string) bool) e
 	for _, e := range entries {
 		files[e.Name()] = File{}
 	}
-	return linkFiles(ctx, root, current, files, inside)
+	return publication{root: root, inside: inside, sync: (*os.File).Sync}.link(ctx, current, files, false)
 }
 
 // Published reports whether a volume has content.
@@ -133,55 +138,94 @@ func withGroup(files map[string]File, group *int64) map[string]File {
 	return out
 }
 
-// writeFiles writes a new folder; it first removes what a crash left there.
-func writeFiles(ctx context.Context, root *os.Root, dir string, files map[string]File, group *int64) error {
-	if err := tree.RemoveIn(ctx, root, dir); err != nil {
+// publication replaces the content of one volume.
+type publication struct {
+	root  *os.Root
+	group *int64
+	// inside reports whether something may be mounted in an entry at the top; nil: nowhere.
+	inside func(name string) bool
+	// sync makes an open file or folder durable; in memory it has nothing to do.
+	sync func(*os.File) error
+}
+
+// write writes a new folder and makes it durable; it first removes what a crash left there.
+func (p publication) write(ctx context.Context, dir string, files map[string]File) error {
+	if err := tree.RemoveIn(ctx, p.root, dir); err != nil {
 		return err
 	}
-	own := func(path string, user *int64, mode fs.FileMode) error {
-		if user != nil || group != nil {
-			if err := root.Lchown(path, idOr(user), idOr(group)); err != nil {
-				return err
-			}
-		}
-		return root.Chmod(path, mode) // the umask has cut it
-	}
-	folder := func(path string) error {
-		if err := root.Mkdir(path, 0o700); err != nil {
-			if errors.Is(err, fs.ErrExist) {
-				return nil
-			}
-			return err
-		}
-		return own(path, nil, 0o755)
-	}
-	if err := folder(dir); err != nil {
+	if err := p.folder(dir); err != nil {
 		return err
 	}
+	folders := []string{dir}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if ctx.Err() != nil { // a slow disk takes long
+			return context.Cause(ctx)
+		}
 		path := dir
 		parts := strings.Split(name, "/")
 		for _, part := range parts[:len(parts)-1] {
 			path = filepath.Join(path, part)
-			if err := folder(path); err != nil {
+			switch err := p.folder(path); {
+			case err == nil:
+				folders = append(folders, path)
+			case !errors.Is(err, fs.ErrExist):
 				return err
 			}
 		}
-		path = filepath.Join(path, parts[len(parts)-1])
-		// Exclusive: two names may mean one file.
-		f, err := root.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-		if err != nil {
+		if err := p.file(filepath.Join(path, parts[len(parts)-1]), files[name]); err != nil {
 			return err
 		}
-		_, err = f.Write(files[name].Data)
-		if err := errors.Join(err, f.Close()); err != nil {
-			return err
-		}
-		if err := own(path, files[name].User, files[name].Mode.Perm()); err != nil {
+	}
+	for _, path := range slices.Backward(folders) {
+		if err := p.syncFolder(path); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// folder makes a folder.
+func (p publication) folder(path string) error {
+	if err := p.root.Mkdir(path, 0o700); err != nil {
+		return err
+	}
+	return p.own(path, nil, 0o755)
+}
+
+// file writes a file with its owner and mode.
+func (p publication) file(path string, content File) error {
+	// Exclusive: two names may mean one file.
+	f, err := p.root.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content.Data)
+	if err == nil {
+		err = p.own(path, content.User, content.Mode.Perm())
+	}
+	if err == nil {
+		err = p.sync(f)
+	}
+	return errors.Join(err, f.Close())
+}
+
+// own gives a file or folder its owner and mode.
+func (p publication) own(path string, user *int64, mode fs.FileMode) error {
+	if user != nil || p.group != nil {
+		if err := p.root.Lchown(path, idOr(user), idOr(p.group)); err != nil {
+			return err
+		}
+	}
+	return p.root.Chmod(path, mode) // the umask has cut it
+}
+
+// syncFolder makes the names in a folder durable.
+func (p publication) syncFolder(path string) error {
+	f, err := p.root.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(p.sync(f), f.Close())
 }
 
 // idOr returns an ID as chown takes it; -1 leaves the owner alone.
@@ -244,38 +288,50 @@ func ownedBy(info fs.FileInfo, user *int64) bool {
 	return int64(stat.Uid) == *user
 }
 
-// linkFiles makes the links at the top lead to the current files and removes what was
-// published before.
-func linkFiles(ctx context.Context, root *os.Root, current string, files map[string]File, inside func(name string) bool) error {
+// link makes the links at the top lead to the current files and removes what was
+// published before, once the swap is durable: otherwise a loss of power could leave neither. swapped says that this was
+// done just now.
+func (p publication) link(ctx context.Context, current string, files map[string]File, swapped bool) error {
 	want := map[string]string{}
 	for name := range files {
 		first, _, _ := strings.Cut(name, "/")
 		want[first] = dataLink + "/" + first
 	}
-	dir, err := root.Open(".")
+	dir, err := p.root.Open(".")
 	if err != nil {
 		return err
 	}
 	defer dir.Close()
 	names, err := dir.Readdirnames(-1)
-	problems := []error{err}
+	earlier := func(name string) bool {
+		return strings.HasPrefix(name, "..") && name != dataLink && name != current
+	}
+	missing := slices.DeleteFunc(slices.Collect(maps.Keys(want)), func(name string) bool {
+		got, err := p.root.Readlink(name)
+		if err == nil {
+			return got == want[name]
+		}
+		// What is no link may be a mount point from before there was a file of this name.
+		return !errors.Is(err, fs.ErrNotExist) && p.inside != nil && p.inside(name)
+	})
+	var unsynced error
+	if swapped || len(missing) > 0 || slices.ContainsFunc(names, earlier) { // a crash may have come after the swap
+		unsynced = p.sync(dir)
+	}
+	problems := []error{err, unsynced}
 	for _, name := range names {
 		switch {
 		case name == dataLink || name == current:
-		case strings.HasPrefix(name, ".."):
-			problems = append(problems, tree.RemoveIn(ctx, root, name))
-		case want[name] == "" && isLink(root, name):
-			problems = append(problems, root.Remove(name))
+		case earlier(name):
+			if unsynced == nil {
+				problems = append(problems, tree.RemoveIn(ctx, p.root, name))
+			}
+		case want[name] == "" && isLink(p.root, name):
+			problems = append(problems, p.root.Remove(name))
 		}
 	}
-	for name, target := range want {
-		switch got, err := root.Readlink(name); {
-		case err == nil && got == target:
-			continue
-		case err != nil && !errors.Is(err, fs.ErrNotExist) && inside != nil && inside(name):
-			continue // a mount point from before there was a file of this name
-		}
-		problems = append(problems, tree.RemoveIn(ctx, root, name), root.Symlink(target, name))
+	for _, name := range missing {
+		problems = append(problems, tree.RemoveIn(ctx, p.root, name), p.root.Symlink(want[name], name))
 	}
 	return errors.Join(problems...)
 }
