@@ -159,6 +159,11 @@ func CheckFolder(dir string) error {
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
+// Scarce reports whether a look failed because open files or memory ran out, which says nothing of what was looked at.
+func Scarce(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
+}
+
 // DiskFault reports whether an error comes from the state of the disk rather than from the
 // configuration. An agent also starts on a full or read-only disk, to look after what is running,
 // and reports what is wrong (spec/cleanup.md CK8).

@@ -178,46 +178,99 @@ func newerRecord() string {
 }
 
 // TestUnreadableRecordsChangeNoPod: status.md 9.5, CK9: while the records cannot be read, pods are
-// left as they are: nothing is started, stopped or removed.
+// left as they are: nothing is started, stopped or removed. Without open files, one is as good as all.
 func TestUnreadableRecordsChangeNoPod(t *testing.T) {
+	for name, tc := range map[string]struct {
+		file string // empty: all
+		err  error
+	}{
+		"the disk fails":       {"", syscall.EIO},
+		"no open file is left": {"uid-job", syscall.EMFILE},
+	} {
+		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { changeNoPod(t, tc.file, tc.err) }) })
+	}
+}
+
+func changeNoPod(t *testing.T, file string, fault error) {
+	n := newHost(t, byContainer(map[string]fake.Script{"job": {Exit: &fake.Exit{After: time.Second}}}))
+	pods := func() []*v1.Pod {
+		return []*v1.Pod{newPod("web"), withPolicy(newPod("job", "job"), v1.RestartPolicyNever)}
+	}
+	first := n.agent()
+	first.set(pods()...)
+	first.phase("uid-job", v1.PodSucceeded, time.Minute)
+	<-time.After(2 * time.Second)
+	n.kill(first)
+	n.rt.LoseRecords()
+
+	var broken atomic.Bool
+	broken.Store(true)
+	r := n.agent(func(c *podwright.Config) {
+		c.Checkpoints.Store = checkpoint.NewFiles(&checkpointtest.Points{FS: n.disk, OnRead: func(name string) error {
+			if broken.Load() && (file == "" || file == name) {
+				return fault
+			}
+			return nil
+		}})
+	})
+	r.set(pods()...)
+	<-time.After(5 * time.Minute)
+	if c := n.rt.CallCount(fake.RunPodSandbox); c != 2 {
+		t.Errorf("%d sandboxes, want the 2 of before", c)
+	}
+	if err := r.engine.Healthy(); !errors.Is(err, fault) {
+		t.Errorf("health: %v", err)
+	}
+	if e, ok := r.engine.Explain("uid-web"); !ok || !strings.Contains(e.Held, "checkpoints") {
+		t.Errorf("Explain: %+v", e)
+	}
+	broken.Store(false)
+	r.phase("uid-web", v1.PodRunning, 3*time.Minute)
+	r.phase("uid-job", v1.PodSucceeded, time.Minute)
+	if s := starts(n.rt, "uid-job"); s != 1 {
+		t.Errorf("the job was started %d times", s)
+	}
+}
+
+// TestUnreadableRecordHoldsNoOtherPod: status.md 9.5: a record that the disk does not return keeps no other pod waiting, is
+// a problem that names its file, and counts again at the next start.
+func TestUnreadableRecordHoldsNoOtherPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHost(t, byContainer(map[string]fake.Script{"job": {Exit: &fake.Exit{After: time.Second}}}))
-		pods := func() []*v1.Pod {
-			return []*v1.Pod{newPod("web"), withPolicy(newPod("job", "job"), v1.RestartPolicyNever)}
-		}
+		job := func() *v1.Pod { return withPolicy(newPod("job", "job"), v1.RestartPolicyNever) }
 		first := n.agent()
-		first.set(pods()...)
+		first.set(newPod("web"), job())
 		first.phase("uid-job", v1.PodSucceeded, time.Minute)
 		<-time.After(2 * time.Second)
 		n.kill(first)
 		n.rt.LoseRecords()
 
-		var broken atomic.Bool
-		broken.Store(true)
 		r := n.agent(func(c *podwright.Config) {
-			c.Checkpoints.Store = checkpoint.NewFiles(&checkpointtest.Points{FS: n.disk, OnRead: func(string) error {
-				if broken.Load() {
+			c.Checkpoints.Store = checkpoint.NewFiles(&checkpointtest.Points{FS: n.disk, OnRead: func(name string) error {
+				if strings.HasPrefix(name, "uid-job") {
 					return syscall.EIO
 				}
 				return nil
 			}})
 		})
-		r.set(pods()...)
-		<-time.After(5 * time.Minute)
-		if c := n.rt.CallCount(fake.RunPodSandbox); c != 2 {
-			t.Errorf("%d sandboxes, want the 2 of before", c)
+		r.set(newPod("web"), newPod("new"))
+		r.phase("uid-web", v1.PodRunning, time.Minute)
+		r.phase("uid-new", v1.PodRunning, time.Minute)
+		<-time.After(2 * time.Hour)
+		if err := r.problems(); err == nil || !strings.Contains(err.Error(), "uid-job: unreadable") {
+			t.Errorf("problems: %v", err)
 		}
-		if err := r.engine.Healthy(); !errors.Is(err, syscall.EIO) {
-			t.Errorf("health: %v", err)
-		}
-		if e, ok := r.engine.Explain("uid-web"); !ok || !strings.Contains(e.Held, "checkpoints") {
-			t.Errorf("Explain: %+v", e)
-		}
-		broken.Store(false)
-		r.phase("uid-web", v1.PodRunning, 3*time.Minute)
-		r.phase("uid-job", v1.PodSucceeded, time.Minute)
+		n.kill(r)
+
+		again := n.agent()
+		again.set(newPod("web"), newPod("new"), job())
+		again.phase("uid-job", v1.PodSucceeded, time.Minute)
+		<-time.After(time.Minute)
 		if s := starts(n.rt, "uid-job"); s != 1 {
 			t.Errorf("the job was started %d times", s)
+		}
+		if err := again.problems(); err != nil {
+			t.Errorf("problems: %v", err)
 		}
 	})
 }

@@ -181,7 +181,7 @@ func lockFile(path string) (*os.File, error) {
 	if durable.DiskFault(err) { // an existing file will do: a lock takes no right to write
 		if existing, openErr := os.Open(path); openErr == nil {
 			f, err = existing, nil
-		} else if scarce(openErr) {
+		} else if durable.Scarce(openErr) {
 			err = openErr
 		}
 	}

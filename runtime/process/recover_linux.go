@@ -51,7 +51,7 @@ func (r *Runtime) readSandboxes() error {
 		s := &sandbox{op: newSlot(), stopped: make(chan struct{})}
 		id := strings.TrimSuffix(e.Name(), ".json")
 		_, err := readRecord(r.path(sandboxesDir), e.Name(), &s.record)
-		if scarce(err) {
+		if durable.Scarce(err) {
 			return err
 		}
 		if err == nil && s.record.ID != id {
@@ -84,7 +84,7 @@ func (r *Runtime) readContainers() (starting map[string]*container, err error) {
 		dir, record := r.path(containersDir, e.Name()), &containerRecord{}
 		ok, err := readRecord(dir, containerFile, record)
 		switch {
-		case scarce(err):
+		case durable.Scarce(err):
 			return nil, err
 		case err == nil && !ok: // creation or removal was interrupted
 			if err := os.RemoveAll(dir); err != nil {
@@ -120,7 +120,7 @@ func (r *Runtime) readContainers() (starting map[string]*container, err error) {
 func (r *Runtime) restore(c *container) (starting bool, err error) {
 	var started startedRecord
 	known, err := readRecord(c.dir, startedFile, &started)
-	if scarce(err) {
+	if durable.Scarce(err) {
 		return false, err
 	}
 	if err != nil {
@@ -161,7 +161,7 @@ func (r *Runtime) restoreSupervisor(c *container, started startedRecord) error {
 		r.watch(c, c.run)
 		return nil
 	}
-	if scarce(err) {
+	if durable.Scarce(err) {
 		return err
 	}
 	if child != 0 {
@@ -182,7 +182,7 @@ func (r *Runtime) restoreProcess(c *container, started startedRecord) error {
 		r.adopt(c, &run{process: process, child: child})
 		return nil
 	}
-	if scarce(err) {
+	if durable.Scarce(err) {
 		return err
 	}
 	if err := osproc.KillSessionOf(started.Process, c.outputOf()); err != nil {
@@ -214,7 +214,7 @@ func childPID(id osproc.Identity) int {
 func (r *Runtime) restoreExit(c *container) (exited bool, err error) {
 	var exit exitRecord
 	ok, err := readRecord(c.dir, exitFile, &exit)
-	if scarce(err) {
+	if durable.Scarce(err) {
 		return false, err
 	}
 	if err != nil {
@@ -330,14 +330,14 @@ func (r *Runtime) stillStarting(starting map[string]*container, wait time.Durati
 // memory have run out.
 func (c *container) beingStarted() (bool, error) {
 	ok, err := readRecord(c.dir, startedFile, &startedRecord{})
-	if ok || scarce(err) {
+	if ok || durable.Scarce(err) {
 		return false, err
 	}
 	lock, err := lockFile(filepath.Join(c.dir, lockName))
 	if err == nil {
 		lock.Close()
 	}
-	if scarce(err) {
+	if durable.Scarce(err) {
 		return false, err
 	}
 	return errors.Is(err, unix.EWOULDBLOCK), nil

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -177,11 +176,6 @@ func useRoom(root *os.Root, data []byte) error {
 
 // errDamaged: what a record holds is no record. It will not become readable.
 var errDamaged = errors.New("damaged")
-
-// scarce reports whether a look failed because open files or memory ran out, which says nothing of what was looked at.
-func scarce(err error) bool {
-	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
-}
 
 // readRecord reads a record. ok is false if there is none.
 func readRecord(dir, name string, value any) (ok bool, err error) {

@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/durable"
 )
 
 // tempPrefix marks files that are being written, asideSuffix damaged files that were set aside.
@@ -31,6 +34,8 @@ type Files struct {
 	readOnly map[string]bool
 	// aside holds the names whose damaged files were set aside.
 	aside map[string]bool
+	// moved are the damaged files that a load set aside before it failed: the next one reports them.
+	moved []Bad
 	// unsynced: files were removed, and the folder has not been synced since.
 	unsynced bool
 	// reserved: there is a reserve.
@@ -50,7 +55,8 @@ var _ Store = (*Files)(nil)
 func (s *Files) Written() (files, bytes int64) { return s.written.Load(), s.bytes.Load() }
 
 // Load reads all records. It removes files that were cut off in the middle of a write, and sets
-// damaged ones aside.
+// damaged ones aside. If open files or memory run out it fails: then a file that cannot be read is
+// as good as any.
 func (s *Files) Load(ctx context.Context) (Loaded, error) { return s.load(ctx, true) }
 
 // Inspect reads all records and changes nothing; it may run beside a running agent.
@@ -63,18 +69,19 @@ func (s *Files) load(ctx context.Context, repair bool) (Loaded, error) {
 	if err != nil {
 		return Loaded{}, fmt.Errorf("list the checkpoints: %w", err)
 	}
-	l := loading{Files: s, repair: repair}
-	for _, e := range entries {
-		if ctx.Err() != nil {
-			return Loaded{}, context.Cause(ctx)
-		}
-		l.entry(e)
-	}
+	l := loading{Files: s, repair: repair, good: map[string]bool{}, stays: map[string]bool{}}
 	if repair {
-		l.refuse()
+		l.out.Bad, s.moved = s.moved, nil
 	}
+	err = l.all(ctx, entries)
 	if l.changed {
 		_ = s.fs.SyncDir() // otherwise repeated after the next start
+	}
+	if err != nil {
+		if repair {
+			s.moved = slices.DeleteFunc(l.out.Bad, func(b Bad) bool { return !strings.HasSuffix(b.Aside, asideSuffix) })
+		}
+		return Loaded{}, err
 	}
 	return l.out, nil
 }
@@ -87,12 +94,28 @@ type loading struct {
 	out     Loaded
 	// waiting holds the files that wait for their key.
 	waiting []string
-	// good holds the names that have a record.
-	good map[string]bool
+	// good holds the names that have a record, stays those of records that the disk does not return.
+	good, stays map[string]bool
 }
 
-// entry reads one file, or reports what is wrong with it.
-func (l *loading) entry(e fs.DirEntry) {
+// all reads all files. It fails if it cannot tell what is in them.
+func (l *loading) all(ctx context.Context, entries []fs.DirEntry) error {
+	for _, e := range entries {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err := l.entry(e); err != nil {
+			return fmt.Errorf("checkpoint %s: %w", e.Name(), err)
+		}
+	}
+	if l.repair {
+		return l.refuse()
+	}
+	return nil
+}
+
+// entry reads one file, or reports what is wrong with it. It fails if it cannot tell.
+func (l *loading) entry(e fs.DirEntry) error {
 	name := e.Name()
 	uid, plausible := recordName(name)
 	switch {
@@ -111,20 +134,24 @@ func (l *loading) entry(e fs.DirEntry) {
 		r, trouble, err := l.read(name, name)
 		if err == nil || errors.Is(err, fs.ErrNotExist) { // a running agent removed it meanwhile
 			l.take(r)
-			return
+			return nil
+		}
+		if durable.Scarce(err) {
+			return err
 		}
 		bad := Bad{Trouble: trouble, Name: name, UID: uid, Err: err}
 		if aside := asideName(name, trouble, err); aside != "" && l.repair && l.fs.Rename(name, aside) == nil {
 			bad.Aside, l.changed = aside, true
 			if isRefused(aside) {
 				l.waiting = append(l.waiting, aside)
-				return // reported by refuse, unless another file takes its place
+				return nil // reported by refuse, unless another file takes its place
 			}
 			l.aside[name] = true
 		}
-		l.readOnly[name] = trouble == newer
+		l.readOnly[name], l.stays[name] = trouble == newer, trouble == unreadable
 		l.out.Bad = append(l.out.Bad, bad)
 	}
+	return nil
 }
 
 // loadedRecord is a record as it was read from the disk.
@@ -145,9 +172,6 @@ func (l *loading) take(r loadedRecord) {
 		l.out.stale = append(l.out.stale, r.UID)
 	}
 	l.out.Records = append(l.out.Records, r.Record)
-	if l.good == nil {
-		l.good = map[string]bool{}
-	}
 	l.good[fileName(r.UID)] = true
 }
 

@@ -508,23 +508,3 @@ func TestRecordStaysBelowItsLimit(t *testing.T) {
 		t.Error("a record over the limit was written")
 	}
 }
-
-// status.md 9.5: a file that the disk does not return is set aside.
-func TestUnreadableFileIsSetAside(t *testing.T) {
-	disk := &checkpointtest.Disk{}
-	disk.Put("uid-1", file(t, record("uid-1", 1)), 0)
-	points := &checkpointtest.Points{FS: disk, OnRead: func(name string) error {
-		if name == "uid-1" {
-			return syscall.EIO
-		}
-		return nil
-	}}
-	loaded, err := checkpoint.NewFiles(points).Load(t.Context())
-	if err != nil || len(loaded.Bad) != 1 || loaded.Bad[0].Trouble != "unreadable" || loaded.Bad[0].Aside == "" {
-		t.Errorf("%v %+v", err, loaded)
-	}
-	points.OnRead = func(string) error { return syscall.EIO }
-	if _, err := checkpoint.NewFiles(points).Load(t.Context()); !errors.Is(err, syscall.EIO) {
-		t.Errorf("a folder that cannot be listed: %v", err)
-	}
-}

@@ -40,6 +40,8 @@ func (k *Keeper) Problems() []problem.Problem {
 			Advice: "nothing, if the pod runs: its next record replaces this one; otherwise remove the file",
 		}
 		switch b.Trouble {
+		case unreadable:
+			p.Advice = "look at the disk of the engine's folder; the next start reads the file again, unless the pod's next record has replaced it; remove it if the pod is gone"
 		case newer:
 			p.Advice = "run the version that wrote it; or remove the file, and the pod's next record takes its place"
 		case sealed:

@@ -2,9 +2,12 @@ package checkpoint
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"slices"
 	"strings"
+
+	"github.com/podwright/podwright/internal/durable"
 )
 
 // refusedMark is the part of the name of a file that waits for its key: it stands between the name
@@ -24,7 +27,7 @@ func isRefused(file string) bool {
 func asideName(name string, trouble Trouble, err error) string {
 	var key *sealedError
 	switch {
-	case trouble == newer:
+	case trouble == newer, trouble == unreadable: // the next start may be able to read it
 		return ""
 	case trouble == unsealed:
 		return name + refusedMark + plainLabel
@@ -37,7 +40,7 @@ func asideName(name string, trouble Trouble, err error) string {
 // refuse goes through the files that wait for their key. If a record has no other file, the newest
 // one that can be opened takes its place; if none can, all are reported. If it has one, files that
 // can be opened now and plain files are out of date and are removed.
-func (l *loading) refuse() {
+func (l *loading) refuse() error {
 	clear(l.refused)
 	slices.Sort(l.waiting)
 	for len(l.waiting) > 0 {
@@ -46,13 +49,20 @@ func (l *loading) refuse() {
 		for n < len(l.waiting) && strings.HasPrefix(l.waiting[n], name+refusedMark) {
 			n++
 		}
-		l.refusedOf(name, l.waiting[:n])
+		if err := l.refusedOf(name, l.waiting[:n]); err != nil {
+			return err
+		}
 		l.waiting = l.waiting[n:]
 	}
+	return nil
 }
 
 // refusedOf goes through the waiting files of one record.
-func (l *loading) refusedOf(name string, files []string) {
+func (l *loading) refusedOf(name string, files []string) error {
+	if l.readOnly[name] || l.stays[name] { // a later start decides which of them counts
+		l.refused[name] = slices.Clone(files)
+		return nil
+	}
 	uid, _ := recordName(name)
 	var best loadedRecord
 	bestFile := ""
@@ -61,6 +71,8 @@ func (l *loading) refusedOf(name string, files []string) {
 	for _, file := range files {
 		r, trouble, err := l.read(file, name)
 		switch {
+		case durable.Scarce(err):
+			return fmt.Errorf("checkpoint %s: %w", file, err)
 		case err == nil && (best.Record == nil || r.WrittenAt.After(best.WrittenAt)):
 			if bestFile != "" {
 				old = append(old, bestFile)
@@ -86,6 +98,7 @@ func (l *loading) refusedOf(name string, files []string) {
 	for _, file := range old {
 		l.changed = l.fs.Remove(file) == nil || l.changed // otherwise removed at the next start
 	}
+	return nil
 }
 
 // forget removes the files of one record that wait for a key. The lock is held.

@@ -13,7 +13,8 @@ import (
 // with ctx.
 type Store interface {
 	// Load returns every record. What cannot be used is listed in Loaded.Bad and is not an error;
-	// an error means that nothing is known, and Load is called again later.
+	// an error means that nothing is known, as when open files have run out, and Load is called
+	// again later.
 	Load(ctx context.Context) (Loaded, error)
 	// Write makes records durable, replacing older ones of the same UID. When it returns, each
 	// record is durable or has a [*RecordError] in the error (errors.As on each joined error). A
@@ -52,7 +53,8 @@ const (
 	// unsealed: not sealed, although there is a key, and not trusted. It was set aside like one
 	// with an unknown key.
 	unsealed Trouble = "not sealed"
-	// unreadable: the disk does not return it. It is left as it is.
+	// unreadable: the disk does not return it. It is left as it is for the next start, unless a new
+	// record takes its place.
 	unreadable Trouble = "unreadable"
 	// foreign: not ours. It is left as it is.
 	foreign Trouble = "foreign"
