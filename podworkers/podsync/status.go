@@ -29,6 +29,7 @@ func (s *Syncer) publish(pod *v1.Pod, view *runtime.PodStatus, ended bool, amend
 
 // input returns what the status of a pod is generated from.
 func (s *Syncer) input(pod *v1.Pod, view *runtime.PodStatus, ended bool, amend podworkers.PodStatusFunc) status.Input {
+	view = s.withKnownEnds(pod, view)
 	in := status.Input{
 		Pod: pod, Runtime: s.withMessages(abortedAsCreated(view)), Terminal: ended,
 		Waiting:      map[string]status.WaitingReason{},

@@ -68,7 +68,7 @@ func (s *Syncer) SyncPod(ctx context.Context, _ podworkers.UpdateType, pod, _ *v
 	if view, err = s.removeEarlierLife(ctx, pod.UID, view); err != nil {
 		return podworkers.SyncResult{}, err
 	}
-	view = abortedAsCreated(view)
+	view = s.withKnownEnds(pod, abortedAsCreated(view))
 	seen(ctx, view)
 	verdict, undecided := s.judge(pod)
 	in := s.input(pod, view, false, nil)
@@ -165,7 +165,7 @@ func (s *Syncer) act(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus, 
 			return result, nil, fmt.Errorf("read the pod after changing it: %w", err)
 		}
 		seen(ctx, fresh)
-		fresh = abortedAsCreated(fresh)
+		fresh = s.withKnownEnds(pod, abortedAsCreated(fresh))
 		if !result.Again || i == maxResets {
 			return result, fresh, nil
 		}

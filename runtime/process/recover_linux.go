@@ -220,6 +220,11 @@ func (r *Runtime) restoreExit(c *container) (exited bool, err error) {
 	if err != nil {
 		r.log.Error(err, "Cannot read how a container ended", "container", c.record.ID)
 		exit, ok = unknownExit("the record of its end cannot be read", r.clock.Now()), true
+		if errors.Is(err, errDamaged) { // so that the next agent does not find that it has just ended
+			if err := writeExit(c.dir, exit); err != nil {
+				r.log.Error(err, "Cannot replace the damaged record of an end", "container", c.record.ID)
+			}
+		}
 	}
 	if !ok {
 		return false, nil
