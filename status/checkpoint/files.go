@@ -55,8 +55,8 @@ var _ Store = (*Files)(nil)
 func (s *Files) Written() (files, bytes int64) { return s.written.Load(), s.bytes.Load() }
 
 // Load reads all records. It removes files that were cut off in the middle of a write, and sets
-// damaged ones aside. If open files or memory run out it fails: then a file that cannot be read is
-// as good as any.
+// damaged ones aside. It fails if open files or memory run out: a file that cannot be read then may
+// be in order.
 func (s *Files) Load(ctx context.Context) (Loaded, error) { return s.load(ctx, true) }
 
 // Inspect reads all records and changes nothing; it may run beside a running agent.
