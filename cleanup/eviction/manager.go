@@ -418,6 +418,15 @@ type victim struct {
 	soft         bool // it has the grace of a soft limit
 }
 
+// amend returns the edit of the pod's status. A pod above a limit of its own would do the same elsewhere: it
+// is not the target of a disruption, which controllers would not count as its failure.
+func (v victim) amend() func(*v1.PodStatus) {
+	if !slices.Contains(localSignals(), v.signal) {
+		return Amend(Reason, v.text)
+	}
+	return func(s *v1.PodStatus) { s.Phase, s.Reason, s.Message = v1.PodFailed, Reason, v.text }
+}
+
 // evict stops a pod for good, and returns it unless that failed at once.
 func (m *Manager) evict(ctx context.Context, v victim, grace *int64) (*v1.Pod, error) {
 	pod := v.pod
@@ -445,7 +454,7 @@ func (m *Manager) evict(ctx context.Context, v victim, grace *int64) (*v1.Pod, e
 func (m *Manager) kill(ctx context.Context, v victim, grace *int64, wait time.Duration) error {
 	limited, cancel := timing.WithTimeout(ctx, m.options.Clock, wait)
 	defer cancel()
-	err := m.options.Killer.Kill(limited, v.pod, grace, Amend(Reason, v.text))
+	err := m.options.Killer.Kill(limited, v.pod, grace, v.amend())
 	if err != nil && limited.Err() != nil && ctx.Err() == nil {
 		m.options.Logger.Info("An evicted pod takes long to stop", "namespace", v.pod.Namespace, "name", v.pod.Name, "uid", v.pod.UID)
 		return nil

@@ -138,10 +138,11 @@ func (n *node) stop(p *v1.Pod, grace *int64, amend func(*v1.PodStatus)) {
 	if grace != nil {
 		text = fmt.Sprint(*grace)
 	}
-	n.note("kill %s grace %s: %s %s %s", p.Name, text, s.Phase, s.Reason, s.Conditions[0].Type)
-	if len(s.Conditions) != 1 {
-		n.note("%d conditions", len(s.Conditions))
+	words := fmt.Sprintf("kill %s grace %s: %s %s", p.Name, text, s.Phase, s.Reason)
+	for _, c := range s.Conditions {
+		words += " " + string(c.Type)
 	}
+	n.note("%s", words)
 	for i, q := range n.pods {
 		if q.UID == p.UID {
 			n.pods = append(n.pods[:i:i], n.pods[i+1:]...)
@@ -381,7 +382,8 @@ func TestWaitIsBounded(t *testing.T) {
 	})
 }
 
-// TestLocalVolumes: a pod with a volume over its limit is evicted, whatever the node has left.
+// TestLocalVolumes: status.md 5.5. A pod with a volume over its limit is evicted, whatever the node has left. It is not the
+// target of a disruption: it would do the same on another node.
 func TestLocalVolumes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		full := files(t, map[string]string{"data": strings.Repeat("x", 64<<10)})
@@ -396,7 +398,7 @@ func TestLocalVolumes(t *testing.T) {
 		_, got := n.run(t, 50*time.Second, Policy{Thresholds: []Threshold{}})
 		expect(t, got,
 			`0s event over Warning Evicted: Usage of EmptyDir volume "cache" exceeds the limit "10Ki".`,
-			"0s kill over grace 1: Failed Evicted DisruptionTarget")
+			"0s kill over grace 1: Failed Evicted")
 	})
 }
 
@@ -439,7 +441,8 @@ func limitedPod(name string, limits ...string) *v1.Pod {
 }
 
 // TestStorageLimitsEvict: FD2. A pod above the limits of its containers together, or with a container
-// above its own, is evicted with the kubelet's words; also where the node is not watched.
+// above its own, is evicted with the kubelet's words; also where the node is not watched. It is not the target of a
+// disruption (status.md 5.5).
 func TestStorageLimitsEvict(t *testing.T) {
 	folder := t.TempDir()
 	if err := os.WriteFile(filepath.Join(folder, "data"), make([]byte, 64<<10), 0o600); err != nil {
@@ -468,7 +471,7 @@ func TestStorageLimitsEvict(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					n := &node{pods: []*v1.Pod{test.pod}, storage: map[types.UID]Storage{test.pod.UID: test.used}, storageErr: test.err, localOnly: localOnly}
 					m, log := n.run(t, 2*time.Minute, Policy{})
-					if (test.want == "") != (log == "") || !strings.Contains(log, test.want) || test.want != "" && !strings.Contains(log, "grace 1: Failed Evicted DisruptionTarget") {
+					if (test.want == "") != (log == "") || !strings.Contains(log, test.want) || test.want != "" && !strings.HasSuffix(log, "grace 1: Failed Evicted") {
 						t.Errorf("want %q:\n%s", test.want, log)
 					}
 					if localOnly && len(m.Conditions()) > 0 {

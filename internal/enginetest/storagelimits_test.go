@@ -1,6 +1,7 @@
 package enginetest_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,6 +16,42 @@ import (
 
 	"github.com/podwright/podwright/runtime/fake"
 )
+
+// TestKilledWhileAPodLeavesForItsOwnLimit: FD2, IN8, status.md 5.5. The agent is killed while a pod above the limit of its emptyDir
+// is being stopped. The next one, which has only the record of that, makes it Failed for the reason Evicted too, and not the
+// target of a disruption.
+func TestKilledWhileAPodLeavesForItsOwnLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t, fake.New(fake.Options{}))
+		pod := volumeWith(v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{SizeLimit: ptr.To(resource.MustParse("100Ki"))}})
+		r := h.agent()
+		r.set(pod)
+		r.phase(pod.UID, v1.PodRunning, time.Minute)
+		answer := h.rt.Inject(fake.Fault{Match: fake.Match{Method: fake.StopContainer, PodUID: pod.UID}, Effect: fake.Effect{Hang: true}})
+		found, err := filepath.Glob(filepath.Join(h.root, "pods", string(pod.UID), "volumes", "*", "v"))
+		if err != nil || len(found) != 1 {
+			t.Fatal(found, err)
+		}
+		if err := os.WriteFile(filepath.Join(found[0], "data"), make([]byte, 200<<10), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r.within(3*time.Minute, "the pod to be stopped", func() error {
+			if len(h.rt.Calls(fake.Match{Method: fake.StopContainer, PodUID: pod.UID})) == 0 {
+				return errors.New("not yet")
+			}
+			return nil
+		})
+		h.kill(r)
+		answer()
+
+		r = h.agent()
+		r.set(pod)
+		r.phase(pod.UID, v1.PodFailed, time.Minute)
+		if p := r.pod(pod.UID); p.Status.Reason != "Evicted" || !strings.Contains(p.Status.Message, "EmptyDir") || disrupted(p) {
+			t.Errorf("%+v", p.Status)
+		}
+	})
+}
 
 // TestStorageLimitsHoldOverARestart: FD2. A pod that keeps running while its agent restarts is
 // evicted if it then fills an emptyDir above the volume's limit or above the limits of its
@@ -73,6 +110,9 @@ func TestStorageLimitsHoldOverARestart(t *testing.T) {
 				})
 				if n := rt.Facts(pod.UID, "main").Started; n != 1 {
 					t.Errorf("%d starts", n)
+				}
+				if disrupted(r.pod(pod.UID)) {
+					t.Errorf("status.md 5.5: the target of a disruption: %+v", r.pod(pod.UID).Status)
 				}
 			})
 		})
