@@ -19,6 +19,7 @@ import (
 	"github.com/podwright/podwright/internal/instrument"
 	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/internal/problem"
+	"github.com/podwright/podwright/internal/repeats"
 	"github.com/podwright/podwright/internal/timing"
 )
 
@@ -128,6 +129,8 @@ type Manager struct {
 	// that it has reported.
 	unanswered map[subject]bool
 	announced  Signal
+	// low counts the passes in which the node was low on something, since it last led to an eviction.
+	low *repeats.Table[Signal]
 	// beside is what runs beside the passes.
 	beside sync.WaitGroup
 
@@ -156,7 +159,7 @@ func New(o Options) (*Manager, error) {
 	own := newObservers(o.Policy.Own, o.Clock, o.Logger)
 	m := &Manager{
 		options: o, has: map[Signal]bool{}, leaving: map[types.UID]*leaver{}, victims: map[types.UID]victim{},
-		own: own, locals: newLocals(o, own.calls),
+		own: own, locals: newLocals(o, own.calls), low: repeats.New[Signal](o.Clock, repeats.Reminder),
 	}
 	m.evictions = set.Counter("kubelet_evictions", "Pods evicted, by the signal that was low, or the limit of their own that they were above.",
 		instrument.From("eviction_signal", "memory.available", "nodefs.available", "nodefs.inodesFree", "imagefs.available", "imagefs.inodesFree",
@@ -285,13 +288,17 @@ func (m *Manager) pass(ctx context.Context) (evicted *v1.Pod, err error) {
 	return pod, errors.Join(err, evictErr)
 }
 
-// announce says once per pass what the node is low on.
+// announce says once per pass what the node is low on. It may be so for days, with nothing to evict, so not
+// each pass emits an event.
 func (m *Manager) announce(b breach) {
 	if m.announced == b.Signal {
 		return
 	}
 	m.announced = b.Signal
 	m.options.Logger.Info("The node is low on a resource", "signal", b.Signal, "available", b.Observed.Available, "capacity", b.Observed.Capacity)
+	if !m.low.Note(b.Signal).Due {
+		return
+	}
 	if b.kind.own {
 		m.event(v1.EventTypeWarning, "EvictionThresholdMet", "%s", b.explain())
 		return
@@ -370,7 +377,11 @@ func (m *Manager) passNode(ctx context.Context, b breach) (*v1.Pod, error) {
 	rank(b.kind, candidates)
 	first := candidates[0]
 	v := victim{pod: first.Pod, signal: string(b.Signal), text: message(b, first), soft: !b.Hard()}
-	return m.evict(ctx, v, m.grace(b.Threshold, first.Pod))
+	pod, err := m.evict(ctx, v, m.grace(b.Threshold, first.Pod))
+	if pod != nil {
+		m.low.Forget(b.Signal) // what takes another pod is news
+	}
+	return pod, err
 }
 
 // grace returns how many seconds a limit gives a pod, nil for the pod's own grace.

@@ -310,6 +310,27 @@ func TestCriticalPodsStay(t *testing.T) {
 	})
 }
 
+// TestLastingPressureIsToldRarely: runtime.md 22. A node with only critical pods that is low for a day reports it at counts 1, 2, 4, 8...
+// and every 30 min. Once that has taken a pod, what follows is news.
+func TestLastingPressureIsToldRarely(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &node{readings: reading(MemoryAvailable, 10), pods: []*v1.Pod{pod("critical", withPriority(2_000_000_000))}}
+		const day = 24 * time.Hour
+		n.at(day+time.Second, func() {
+			n.note("a day later")
+			n.pods = append(n.pods, pod("a"), pod("b"))
+		})
+		_, got := n.run(t, day+15*time.Second, Policy{})
+		before, after, _ := strings.Cut(got, "a day later")
+		if told := strings.Count(before, "EvictionThresholdMet"); told < 48 || told > 66 {
+			t.Errorf("told %d times in a day", told)
+		}
+		if killed, told := strings.Count(after, "kill"), strings.Count(after, "EvictionThresholdMet"); killed != 2 || told < 2 || told > 4 {
+			t.Errorf("happened:\n%s", after)
+		}
+	})
+}
+
 // TestSoftLimit: section 16: a soft limit gives min(configured max, spec).
 func TestSoftLimit(t *testing.T) {
 	for _, test := range []struct {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/podwright/podwright/internal/foreign"
 	"github.com/podwright/podwright/internal/podinfo"
+	"github.com/podwright/podwright/internal/repeats"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/pods"
@@ -34,6 +35,14 @@ type Syncer struct {
 	deadlines *deadlines
 	stopping  *stopping
 	held      held
+	// offline counts the attempts of pods that wait for the network.
+	offline *repeats.Table[offline]
+}
+
+// offline is a pod that waits for the network, and why there is none.
+type offline struct {
+	uid types.UID
+	why string
 }
 
 var (
@@ -51,6 +60,7 @@ func New(pods Pods, reader Reader, statuses Statuses, options Options) *Syncer {
 		pods: pods, reader: reader, statuses: statuses, o: options,
 		deadlines: newDeadlines(options.Clock, options.Wake),
 		stopping:  newStopping(options.Clock),
+		offline:   repeats.New[offline](options.Clock, repeats.Reminder),
 	}
 }
 
@@ -98,8 +108,7 @@ func (s *Syncer) SyncPod(ctx context.Context, _ podworkers.UpdateType, pod, _ *v
 		return podworkers.SyncResult{}, err
 	}
 	if err := s.o.Network(); err != nil && !pod.Spec.HostNetwork {
-		s.o.Events.Eventf(pod, v1.EventTypeWarning, "NetworkNotReady", "network is not ready: %v", err)
-		return podworkers.SyncResult{}, fmt.Errorf("%w: %w", podworkers.ErrNetworkNotReady, err)
+		return podworkers.SyncResult{}, s.awaitNetwork(pod, err)
 	}
 	if pod, err = s.allocate(desired, view); err != nil {
 		return podworkers.SyncResult{}, err
@@ -126,6 +135,15 @@ func (s *Syncer) SyncPod(ctx context.Context, _ podworkers.UpdateType, pod, _ *v
 		return out, retryError{error: unpublished, at: s.o.Clock.Now().Add(publishRetry)}
 	}
 	return out, nil
+}
+
+// awaitNetwork returns the error of a pod that needs the network while there is none. The attempts
+// are about a second apart, and there may be a hundred such pods, so not each of them is an event.
+func (s *Syncer) awaitNetwork(pod *v1.Pod, why error) error {
+	if s.offline.Note(offline{pod.UID, why.Error()}).Due {
+		s.o.Events.Eventf(pod, v1.EventTypeWarning, "NetworkNotReady", "network is not ready: %v", why)
+	}
+	return fmt.Errorf("%w: %w", podworkers.ErrNetworkNotReady, why)
 }
 
 // allocate grants the pod the resources it may have now, and publishes what was decided

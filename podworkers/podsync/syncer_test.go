@@ -209,6 +209,46 @@ func TestPodWaitsForTheNetworkUnlessOnTheHosts(t *testing.T) {
 	}
 }
 
+// TestOfflineNightIsToldRarely: runtime.md 22. A pod that tries again and again in a night without a network reports it at counts
+// 1, 2, 4, 8..., and every 30 min; another reason, another pod, and an outage after 10 min are reported at once.
+func TestOfflineNightIsToldRarely(t *testing.T) {
+	n := newNode(t)
+	s := n.syncer()
+	try := func(pod *v1.Pod, why string) {
+		t.Helper()
+		n.network = errors.New(why)
+		if _, err := s.SyncPod(t.Context(), podworkers.Sync, pod, nil, nothing()); !errors.Is(err, podworkers.ErrNetworkNotReady) {
+			t.Fatal(err)
+		}
+		n.clock.Step(time.Second)
+	}
+	told := func(what string, least, most int) {
+		t.Helper()
+		if got := len(n.events); got < least || got > most {
+			t.Errorf("%s: %d events", what, got)
+		}
+		n.events = nil
+	}
+	for range 100 {
+		try(web(), "no CNI")
+	}
+	told("100 s", 7, 7)
+	for range 8 * 60 * 6 {
+		try(web(), "no CNI")
+		n.clock.Step(9 * time.Second)
+	}
+	told("8 h", 12, 24)
+	try(web(), "no address is free")
+	told("another reason", 1, 1)
+	other := web()
+	other.UID = "other"
+	try(other, "no CNI")
+	told("another pod", 1, 1)
+	n.clock.Step(10 * time.Minute)
+	try(web(), "no CNI")
+	told("another outage", 1, 1)
+}
+
 // TestStaticPodsWantMirrors: MC4: only static pods that are not deleted.
 func TestStaticPodsWantMirrors(t *testing.T) {
 	static, deleted := web(), web()
