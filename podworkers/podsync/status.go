@@ -3,6 +3,7 @@ package podsync
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -65,9 +66,27 @@ func (s *Syncer) store(pod *v1.Pod, in status.Input) (v1.PodStatus, error) {
 	if err != nil {
 		err = fmt.Errorf("store the status: %w", err)
 	}
+	if err == nil {
+		s.tellOtherFamily(pod, in.Old, generated.HostIP)
+	}
 	s.stopping.setUntold(pod.UID, in.Amend, err != nil && podinfo.Terminal(generated.Phase))
 	s.o.Probes.Observed(pod, &generated)
 	return generated, err
+}
+
+// tellOtherFamily emits an event when a status is the first with a host address of another family than the
+// one that others gave the pod (spec/status.md 6.2): what reaches the pod by that address may no longer.
+func (s *Syncer) tellOtherFamily(pod *v1.Pod, old *v1.PodStatus, hostIP string) {
+	given := pod.Status.HostIP
+	if given == hostIP || old != nil && old.HostIP == hostIP {
+		return
+	}
+	before, problem := netip.ParseAddr(given)
+	now, err := netip.ParseAddr(hostIP)
+	if problem != nil || err != nil || before.Unmap().Is4() == now.Unmap().Is4() {
+		return
+	}
+	s.o.Events.Eventf(pod, v1.EventTypeWarning, "HostIPsIPFamilyMismatch", "the node's address is %s, and the pod had the host address %s, of another IP family", hostIP, given)
 }
 
 // probeFacts returns what tells the status generator the probe results of a pod's containers.

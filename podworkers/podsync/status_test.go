@@ -2,6 +2,7 @@ package podsync
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -136,5 +137,28 @@ func TestStoppedPodKeepsItsAddress(t *testing.T) {
 	other := &runtime.PodStatus{IPs: []string{"10.0.0.2"}}
 	if keepIPs(other, with) != other {
 		t.Error("the newer address counts")
+	}
+}
+
+// TestOtherFamilyOfTheHostIsToldOnce: status.md 6.2. A pod whose recorded host address is of another family than the node's has an event,
+// once; not while the status cannot be stored, and not if the family is the same.
+func TestOtherFamilyOfTheHostIsToldOnce(t *testing.T) {
+	for given, want := range map[string]int{"2001:db8::1": 1, "192.0.2.9": 0, "::ffff:192.0.2.9": 0, "": 0, "none": 0} {
+		n := newNode(t)
+		s, pod := n.syncer(), web()
+		pod.Status.HostIP = given
+		n.fail["SetPodStatus"] = true
+		for i := range 4 {
+			if _, err := s.publish(pod, viewOf(runtime.Running), false, nil); (err != nil) != (i == 0) {
+				t.Fatal(err)
+			}
+			if i == 0 && len(n.events) > 0 {
+				t.Errorf("%q: told of a status that was not stored: %q", given, n.events)
+			}
+			n.fail["SetPodStatus"] = false
+		}
+		if len(n.events) != want || want > 0 && !strings.HasPrefix(n.events[0], "Warning HostIPsIPFamilyMismatch the node's address is 192.0.2.1, ") {
+			t.Errorf("%q: %q", given, n.events)
+		}
 	}
 }
