@@ -195,7 +195,7 @@ func (p *parts) buildProbes() (err error) {
 	c, o := p.config, p.config.Probes
 	p.probed = &node.Probed{}
 	o.Pods, o.Runtime, o.Memory, o.OnResult, o.Outbound = p.probed, c.Runtime, p.probeMemory, p.probed.Announce, c.Outbound
-	o.Events, o.Clock, o.Logger, o.Meter = c.Observe.Events, c.Clock, p.logger("probe"), p.meter("probe")
+	o.Events, o.EveryEvent, o.Clock, o.Logger, o.Meter = c.Observe.Events, c.Pods.EveryEvent, c.Clock, p.logger("probe"), p.meter("probe")
 	p.probes, err = probe.New(o)
 	return err
 }

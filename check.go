@@ -139,7 +139,7 @@ func (c *Config) engineFields() []optioncheck.Part {
 			"Clock": "Clock", "Logger": "Observe.Logger", "Meter": "Observe.MeterProvider",
 		}},
 		{Group: "Probes", Options: c.Probes, Engine: map[string]string{
-			"Pods": "", "Runtime": "Runtime", "Memory": "", "OnResult": "", "Outbound": "Outbound",
+			"Pods": "", "Runtime": "Runtime", "Memory": "", "OnResult": "", "Outbound": "Outbound", "EveryEvent": "Pods.EveryEvent",
 			"Clock": "Clock", "Logger": "Observe.Logger", "Events": "Observe.Events", "Meter": "Observe.MeterProvider",
 		}},
 		{Group: "Checkpoints", Options: c.Checkpoints, Engine: map[string]string{

@@ -99,7 +99,7 @@ func New(o Options, c *podwright.Config) (*Agent, error) {
 		return nil, fmt.Errorf("kube: %w", err)
 	}
 	if c.Observe.Events == nil {
-		c.Observe.Events = a.events
+		c.Observe.Events, c.Pods.EveryEvent = a.events, true // it counts repeats itself (KV4)
 	}
 	if err := errors.Join(a.makeNode(c), a.makeSource(c), a.makeObjects(c), a.makeCredentials(c), a.makeSinks(c)); err != nil {
 		return nil, fmt.Errorf("kube: %w", err)

@@ -14,6 +14,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
@@ -52,7 +53,20 @@ func TestFillsWhatIsEmpty(t *testing.T) {
 		c.Pods.Services == nil || c.Pods.RuntimeClasses == nil || c.Pods.Projections.Token == nil {
 		t.Errorf("not everything was filled: %+v", c)
 	}
+	if !c.Pods.EveryEvent {
+		t.Error("KV4: repeats are counted by the engine, not by the recorder")
+	}
+	other := newConfig(t)
+	other.Observe.Events = ownEvents{}
+	if _, err := New(Options{Config: &rest.Config{Host: "https://api.example"}, Local: true}, &other); err != nil || other.Pods.EveryEvent {
+		t.Errorf("an engine with a recorder of its own: every event %t, %v", other.Pods.EveryEvent, err)
+	}
 }
+
+// ownEvents is a recorder of a program's own.
+type ownEvents struct{}
+
+func (ownEvents) Eventf(apiruntime.Object, string, string, string, ...any) {}
 
 // TestEngineHasWhatTheNodeShows (KN13): what pods may have is less than the capacity by what is reserved and by the hard
 // limits of eviction, for the engine as for the scheduler. An engine that says itself what pods may have keeps it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -231,6 +232,18 @@ func TestOutcomesCountAndTell(t *testing.T) {
 		r.answers(probe.Outcome{Result: probe.Failure, Output: "otherwise"}, good, bad)
 		r.pass(3 * time.Second)
 		if said := r.said(); len(said) != 2 || !strings.HasSuffix(said[0], "otherwise") || !strings.HasSuffix(said[1], "broken") {
+			t.Errorf("said %q", said)
+		}
+	})
+	bubble(t, "9.9: a recorder that counts repeats itself gets each event, in the same words", func(t *testing.T) {
+		r := newRig(t, func(o *probe.Options) { o.EveryEvent = true }).start()
+		r.answers(bad)
+		p := newPod("a", readiness(every(1)))
+		r.publish(p, up("1", true, time.Now()))
+		r.m.AddPod(p)
+		r.pass(9500 * time.Millisecond)
+		said := r.said()
+		if different := slices.Compact(slices.Clone(said)); len(said) != 10 || len(different) != 1 || !strings.HasSuffix(said[0], "broken") {
 			t.Errorf("said %q", said)
 		}
 	})

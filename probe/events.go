@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/internal/repeats"
 	"github.com/podwright/podwright/internal/restartpolicy"
 )
 
@@ -16,7 +17,7 @@ const explainOutput = 256
 // complaint is what was last reported about a probe's failures (9.9).
 type complaint struct {
 	reason, text string
-	seen         int
+	seen         uint64
 }
 
 // due counts a failure and returns whether to report it: the first time, when the text changes, and
@@ -26,7 +27,7 @@ func (c *complaint) due(reason, text string) bool {
 		*c = complaint{reason: reason, text: text}
 	}
 	c.seen++
-	return c.seen&(c.seen-1) == 0
+	return repeats.Due(c.seen)
 }
 
 // report counts an outcome and returns the event it leads to (4.1). The caller holds
@@ -55,10 +56,11 @@ func (m *Manager) report(w *worker, out Outcome, err error) effects {
 	if w.complaint == nil {
 		w.complaint = &complaint{}
 	}
-	if !w.complaint.due(reason, cut(text, explainOutput)) {
+	due, every := w.complaint.due(reason, cut(text, explainOutput)), m.options.EveryEvent
+	if !due && !every {
 		return nil
 	}
-	if n := w.complaint.seen; n > 1 {
+	if n := w.complaint.seen; n > 1 && !every {
 		text = fmt.Sprintf("%s (%d times in a row)", text, n)
 	}
 	p, name := w.pod, w.name

@@ -89,6 +89,10 @@ type Options struct {
 
 	// Events receives Unhealthy and ProbeWarning. Nil drops them.
 	Events EventRecorder
+	// EveryEvent also passes on events that repeat the last one of a probe word for word, for recorders
+	// that count repeats themselves. Otherwise these are passed on at doubling counts, with the
+	// count in the text (9.9). In an engine, that of the pods' options counts.
+	EveryEvent bool
 	// Clock is the manager's time. Nil means the real clock.
 	Clock clock.WithTicker
 	// Rand returns numbers in [0, 1) for the wait of 2.3; calls do not overlap. Nil: a private

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/runtime/fake"
 )
 
@@ -205,4 +207,25 @@ func TestInitWaitsForSidecarStartup(t *testing.T) {
 			t.Errorf("4.4: the startup probe went on, %d runs", started)
 		}
 	})
+}
+
+// TestEveryEventHoldsForProbes: spec/probe.md 9.9. With Pods.EveryEvent each failure of a probe is an event in the same words.
+func TestEveryEventHoldsForProbes(t *testing.T) {
+	for _, every := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			rt := fake.New(fake.Options{Script: always(fake.Script{Exec: func(fake.Exec) fake.ExecResult { return fake.ExecResult{Code: 1, Stderr: "not yet"} }})})
+			r := newRig(t, rt, t.TempDir(), func(c *podwright.Config) { c.Pods.EveryEvent = every }).start()
+			p := newPod("web")
+			p.Spec.Containers[0].ReadinessProbe = check("ready")
+			r.set(p)
+			r.phase(p.UID, v1.PodRunning, 10*time.Second)
+			<-time.After(30 * time.Second)
+			synctest.Wait()
+			said := r.events.said("web Unhealthy")
+			same := slices.Compact(slices.Clone(said))
+			if every && (len(said) < 29 || len(same) != 1) || !every && (len(said) > 5 || len(same) != len(said)) {
+				t.Errorf("every event %t: %q", every, said)
+			}
+		})
+	}
 }

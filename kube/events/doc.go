@@ -1,8 +1,8 @@
 // Package events sends the events of an engine to an API server.
 //
-//	Eventf ─► spam filter ─► queue (bounded, drops the oldest) ─► Run ─► aggregate, count ─► POST or PATCH events
-//	            per object                                         ▲             │ no answer, or busy
-//	                                                              └── 1 s … 30 s ┘
+//	Eventf ─► spam filters ─► queue (bounded, drops the oldest) ─► Run ─► aggregate, count ─► POST or PATCH events
+//	          per event, object                                     ▲             │ no answer, or busy
+//	                                                               └── 1 s … 30 s ┘
 //
 // A [Recorder] is the engine's podwright.EventRecorder: it never blocks, needs no server, and holds
 // a bounded number of events however long the server is unavailable. The filter, aggregation and

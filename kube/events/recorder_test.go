@@ -206,6 +206,53 @@ func TestNoisyPodDoesNotSilenceOthers(t *testing.T) {
 	})
 }
 
+// TestCrashingCrowdKeepsRoomForNews: KV4. Many pods crash for 5 h, each with an event a minute and three more at each of its starts.
+// The server has one object per event, which never gets old, and few calls; what then happens for the first time is not lost.
+func TestCrashingCrowdKeepsRoomForNews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x, logged := startLogged(t)
+		const crowd, minutes = 20, 5 * 60
+		for minute := range minutes {
+			for i := range crowd {
+				p := about(fmt.Sprint("pod-", i))
+				if minute%5 == 0 {
+					for _, reason := range []string{"Pulled", "Created", "Started"} {
+						x.Eventf(p, v1.EventTypeNormal, reason, "it does")
+					}
+				}
+				x.Eventf(p, v1.EventTypeWarning, "BackOff", "crashes")
+			}
+			<-time.After(time.Minute)
+			synctest.Wait()
+			if minute == 0 || minute%20 > 0 {
+				continue
+			}
+			list, err := x.client.CoreV1().Events("shop").List(t.Context(), metav1.ListOptions{})
+			if err != nil || len(list.Items) != 4*crowd {
+				t.Fatalf("after %d min %d objects, %v", minute, len(list.Items), err)
+			}
+			for i := range list.Items {
+				if e := &list.Items[i]; time.Since(e.LastTimestamp.Time) > 45*time.Minute {
+					t.Fatalf("after %d min the last %s is of %v", minute, e.Reason, e.LastTimestamp)
+				}
+			}
+		}
+		if n := x.called(); n > 4*crowd*(5+5*2) {
+			t.Errorf("%d calls in 5 h", n)
+		}
+		for i := range crowd {
+			x.Eventf(about(fmt.Sprint("pod-", i)), v1.EventTypeWarning, "Evicted", "no disk")
+			x.Eventf(about(fmt.Sprint("pod-", i)), v1.EventTypeNormal, "Killing", "goes")
+		}
+		if n := len(x.has()); n != 6*crowd {
+			t.Errorf("%d objects after what is new", n)
+		}
+		if text := logged(); text != "" {
+			t.Error(text)
+		}
+	})
+}
+
 // TestOutageIsBounded: KV4. In an outage of a day a bounded number of events waits, the newest
 // ones; after it they come in order, with the times at which they happened.
 func TestOutageIsBounded(t *testing.T) {

@@ -211,7 +211,8 @@ type Options struct {
 	// EveryEvent also passes on events that repeat an earlier one word for word, for
 	// recorders that count repeats themselves, as client-go's does. Otherwise a
 	// repeated event is passed on when it has occurred 1, 2, 4, 8... times, with that
-	// number. It counts as new after 10 min without it.
+	// number. It counts as new after 10 min without it. In an engine, this also holds for
+	// the events of probes.
 	EveryEvent bool
 	// Rand gives random numbers for file names. It is used under a lock and need not
 	// be safe for concurrent use. Nil: the manager seeds its own.
