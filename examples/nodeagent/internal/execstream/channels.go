@@ -1,12 +1,12 @@
 package execstream
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/gorilla/websocket"
@@ -35,13 +35,64 @@ const (
 	exitCode    = metav1.CauseType("ExitCode")
 )
 
-// channel writes to one channel of a connection. The channels of a connection share its lock.
-type channel struct {
-	id   byte
+// sender sends messages on a connection, one at a time.
+type sender struct {
 	conn *websocket.Conn
-	mu   *sync.Mutex
-	// within is how long the other end may take for a message; 0: no limit.
-	within time.Duration
+	// turn is held while a message is sent.
+	turn chan struct{}
+	// within is how long the other end may take for a message that begins now; nil: no limit. A write that takes
+	// longer breaks the connection for good.
+	within func() time.Duration
+}
+
+func newSender(conn *websocket.Conn, within func() time.Duration) sender {
+	return sender{conn: conn, turn: make(chan struct{}, 1), within: within}
+}
+
+// message sends a piece on a channel.
+func (s sender) message(id byte, piece []byte) error {
+	s.turn <- struct{}{}
+	defer func() { <-s.turn }()
+	if s.within != nil {
+		if err := s.conn.SetWriteDeadline(time.Now().Add(s.within())); err != nil {
+			return err
+		}
+	}
+	w, err := s.conn.NextWriter(websocket.BinaryMessage)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write([]byte{id})
+	if err == nil {
+		_, err = w.Write(piece)
+	}
+	return errors.Join(err, w.Close())
+}
+
+// control sends a control message, which waits as long for the other end as data do.
+func (s sender) control(kind int, text []byte) error {
+	s.turn <- struct{}{}
+	defer func() { <-s.turn }()
+	return s.conn.WriteControl(kind, text, time.Now().Add(s.within()))
+}
+
+// release lets the command end once ctx has ended: the message that is being sent then has lastWords left.
+func (s sender) release(ctx context.Context) {
+	<-ctx.Done()
+	late := time.NewTimer(lastWords)
+	defer late.Stop()
+	select {
+	case s.turn <- struct{}{}:
+		<-s.turn
+	case <-late.C:
+		_ = s.conn.Close() // ends the write
+	}
+}
+
+// channel writes to one channel of a connection.
+type channel struct {
+	id byte
+	sender
 	// gone is called when a message could not be sent; nil means no call.
 	gone func()
 }
@@ -50,7 +101,7 @@ type channel struct {
 func (c channel) Write(p []byte) (n int, err error) {
 	for first := true; first || n < len(p); first = false {
 		piece := p[n:min(n+maxMessage, len(p))]
-		if err := c.message(piece); err != nil {
+		if err := c.message(c.id, piece); err != nil {
 			if c.gone != nil {
 				c.gone()
 			}
@@ -59,25 +110,6 @@ func (c channel) Write(p []byte) (n int, err error) {
 		n += len(piece)
 	}
 	return n, nil
-}
-
-func (c channel) message(piece []byte) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.within > 0 {
-		if err := c.conn.SetWriteDeadline(time.Now().Add(c.within)); err != nil {
-			return err
-		}
-	}
-	w, err := c.conn.NextWriter(websocket.BinaryMessage)
-	if err != nil {
-		return err
-	}
-	_, err = w.Write([]byte{c.id})
-	if err == nil {
-		_, err = w.Write(piece)
-	}
-	return errors.Join(err, w.Close())
 }
 
 // Exit is a command's end with a code other than 0.

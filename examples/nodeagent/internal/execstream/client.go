@@ -21,19 +21,22 @@ var ErrCutOff = errors.New("how the command ended is not known, as the connectio
 // [Exit] is the command's; any other error says that the command did not run, or with [ErrCutOff] that its end is
 // not known. Stdin may still be read from when Run returns.
 func Run(ctx context.Context, conn *websocket.Conn, s cri.Streams) error {
-	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-	var mu sync.Mutex
-	conn.SetReadLimit(1 << 20)
 	done := make(chan struct{})
 	var sizing sync.WaitGroup
 	defer sizing.Wait()
+	defer conn.Close() // ends a size that the server does not read
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	defer close(done)
+	conn.SetReadLimit(1 << 20)
+	// The server checks only that it can send. Answers would fill the connection of a command that does not read its
+	// input, and one that times out breaks it: later input would be lost.
+	conn.SetPingHandler(func(string) error { return nil })
+	out := newSender(conn, nil)
 	if s.Stdin != nil {
-		go send(conn, &mu, s.Stdin) // reading may continue after Run returns, as of a terminal
+		go send(out, s.Stdin) // reading may continue after Run returns, as of a terminal
 	}
 	if s.Resize != nil {
-		sizing.Go(func() { sendSizes(conn, &mu, s.Resize, done) })
+		sizing.Go(func() { sendSizes(out, s.Resize, done) })
 	}
 	for {
 		_, message, err := conn.ReadMessage()
@@ -66,13 +69,13 @@ func deliver(s cri.Streams, message []byte) error {
 }
 
 // send sends stdin and its end.
-func send(conn *websocket.Conn, mu *sync.Mutex, from io.Reader) {
-	if _, err := io.Copy(channel{id: stdin, conn: conn, mu: mu}, from); err == nil { // Run notices the connection's end by reading
-		_ = channel{id: closed, conn: conn, mu: mu}.message([]byte{stdin})
+func send(out sender, from io.Reader) {
+	if _, err := io.Copy(channel{id: stdin, sender: out}, from); err == nil { // Run notices the connection's end by reading
+		_ = out.message(closed, []byte{stdin})
 	}
 }
 
-func sendSizes(conn *websocket.Conn, mu *sync.Mutex, from <-chan cri.TerminalSize, done <-chan struct{}) {
+func sendSizes(out sender, from <-chan cri.TerminalSize, done <-chan struct{}) {
 	for {
 		select {
 		case <-done:
@@ -85,7 +88,7 @@ func sendSizes(conn *websocket.Conn, mu *sync.Mutex, from <-chan cri.TerminalSiz
 			if err != nil {
 				return
 			}
-			if (channel{id: resize, conn: conn, mu: mu}).message(text) != nil {
+			if out.message(resize, text) != nil {
 				return
 			}
 		}

@@ -10,5 +10,5 @@
 //	exit code ◄─────────────── channel 3 ◄── a v1.Status, once, last
 //
 // A command whose client disconnects is killed. A client that does not read delays only its own
-// command, and counts as gone after 4 h.
+// command, or its end, and counts as gone after 4 h.
 package execstream

@@ -6,13 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/gorilla/websocket"
 
@@ -140,60 +137,6 @@ func TestClientsThatHang(t *testing.T) {
 	end()
 	<-served
 }
-
-// TestClientThatReadsNothingForHours: it counts as gone, so that its place is free. Its runtime hears it by the context
-// alone.
-func TestClientThatReadsNothingForHours(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		near, far := net.Pipe()
-		over := make(chan struct{})
-		calls := make(onePipe, 1)
-		calls <- far
-		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			defer close(over)
-			conn, err := (&websocket.Upgrader{Subprotocols: []string{Protocol}}).Upgrade(w, r, nil)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			Serve(t.Context(), conn, Wants{}, func(ctx context.Context, s cri.Streams) error {
-				_, _ = s.Stdout.Write(make([]byte, 10*maxMessage))
-				<-ctx.Done()
-				return ctx.Err()
-			})
-		})}
-		served := make(chan error, 1)
-		go func() { served <- server.Serve(calls) }()
-		dialer := websocket.Dialer{
-			Subprotocols:   []string{Protocol},
-			NetDialContext: func(context.Context, string, string) (net.Conn, error) { return near, nil },
-		}
-		_, response, err := dialer.DialContext(t.Context(), "ws://agent", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = response.Body.Close()
-		begun := time.Now()
-		<-over
-		if took := time.Since(begun); took < unread || took > unread+time.Minute {
-			t.Errorf("it was given up after %s", took)
-		}
-		close(calls)
-		<-served
-	})
-}
-
-// onePipe is a listener with one connection.
-type onePipe chan net.Conn
-
-func (p onePipe) Accept() (net.Conn, error) {
-	if conn, ok := <-p; ok {
-		return conn, nil
-	}
-	return nil, net.ErrClosed
-}
-func (onePipe) Close() error   { return nil }
-func (onePipe) Addr() net.Addr { return &net.UnixAddr{} }
 
 // TestMessagesThatAreNone: what a client should not send harms nothing.
 func TestMessagesThatAreNone(t *testing.T) {

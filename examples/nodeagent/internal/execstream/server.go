@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"net"
 	"sync"
 	"time"
 
@@ -18,10 +17,10 @@ import (
 // pingPeriod is how often the server checks that its client is there, even while the command does not read.
 const pingPeriod = 5 * time.Second
 
-// lastWords is how long a client may take to read the end.
+// lastWords is how long a client may take to read a message once the server ends.
 const lastWords = 2 * time.Second
 
-// unread is how long a client may leave a command's output unread, because of a pause for example,
+// unread is how long a client may leave a command's output or its end unread, because of a pause for example,
 // before it counts as gone.
 const unread = 4 * time.Hour
 
@@ -29,49 +28,85 @@ const unread = 4 * time.Hour
 type Wants struct{ Stdin, TTY bool }
 
 // Serve runs a command for the client and closes the connection. It returns once the command and
-// every goroutine it started have ended. A command that ends only because ctx does has no end that the client is told.
+// every goroutine it started have ended, and the client has read how the command ended, has gone, or counts as gone.
+// A command that ends only because ctx does has no end that the client is told.
 func Serve(ctx context.Context, conn *websocket.Conn, wants Wants, run func(ctx context.Context, s cri.Streams) error) {
 	over := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var mu sync.Mutex
+	out := newSender(conn, func() time.Duration {
+		if ctx.Err() != nil {
+			return lastWords
+		}
+		return unread
+	})
 	input, feed := io.Pipe()
-	sizes := make(chan cri.TerminalSize)
-	to := func(id byte) channel { return channel{id: id, conn: conn, mu: &mu, within: unread, gone: cancel} }
+	in := inbox{feed: feed, sizes: make(chan cri.TerminalSize), pings: make(chan string, 1), ended: make(chan struct{})}
+	to := func(id byte) channel { return channel{id: id, sender: out, gone: cancel} }
 	streams := cri.Streams{TTY: wants.TTY, Stdout: to(stdout)}
 	if wants.Stdin {
 		streams.Stdin = input
 	}
 	if wants.TTY {
-		streams.Resize = sizes
+		streams.Resize = in.sizes
 	} else {
 		streams.Stderr = to(stderr)
 	}
-	conn.SetReadLimit(maxMessage + 1)
 	var helpers sync.WaitGroup
 	helpers.Go(func() {
-		receive(ctx, conn, feed, sizes, wants)
+		in.receive(ctx, conn, wants)
 		cancel() // the client is gone
 	})
-	helpers.Go(func() { ping(ctx, conn, cancel) })
-	// Once ctx ends, a write that the client does not read fails soon, so that the command can end.
-	defer context.AfterFunc(ctx, func() { _ = conn.NetConn().SetWriteDeadline(time.Now().Add(lastWords)) })()
+	helpers.Go(func() { ping(ctx, out, in.pings, cancel) })
+	helpers.Go(func() { out.release(ctx) })
 	end := run(ctx, streams)
+	close(in.ended)
 	_ = input.CloseWithError(io.ErrClosedPipe) // releases a write that the command did not read
 	// If over has ended, a command that was cancelled has no end of its own.
 	if over.Err() == nil || !errors.Is(end, context.Canceled) {
-		_, _ = channel{id: status, conn: conn, mu: &mu, within: lastWords}.Write(encodeEnd(end))
+		_, _ = to(status).Write(encodeEnd(end))
 	}
-	_ = conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseNormalClosure, ""), time.Now().Add(lastWords))
+	farewell(ctx, out)
 	cancel()
 	_ = conn.Close()
 	helpers.Wait()
 }
 
-// receive passes on what the client sends until the connection or ctx ends.
-func receive(ctx context.Context, conn *websocket.Conn, feed *io.PipeWriter, sizes chan<- cri.TerminalSize, wants Wants) {
-	defer close(sizes)
-	defer feed.Close()
+// farewell waits, until ctx ends, for a client that has not read everything: over TCP, the kernel forgets soon what a closed
+// connection still has to deliver. The client leaves once it has read the end.
+func farewell(ctx context.Context, out sender) {
+	if out.control(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseNormalClosure, "")) != nil {
+		return
+	}
+	late := time.NewTimer(unread)
+	defer late.Stop()
+	select {
+	case <-ctx.Done():
+	case <-late.C:
+	}
+}
+
+// inbox is where what a client sends goes.
+type inbox struct {
+	feed  *io.PipeWriter
+	sizes chan cri.TerminalSize
+	pings chan string // the client's, which are to be answered
+	// ended is closed when the command has ended, and takes no more sizes.
+	ended chan struct{}
+}
+
+// receive passes on what the client sends until the connection ends, or ctx does while the command takes no size.
+func (i inbox) receive(ctx context.Context, conn *websocket.Conn, wants Wants) {
+	defer close(i.sizes)
+	defer i.feed.Close()
+	conn.SetReadLimit(maxMessage + 1)
+	conn.SetPingHandler(func(text string) error {
+		select {
+		case i.pings <- text:
+		default: // one answer is enough for several
+		}
+		return nil
+	})
 	for {
 		_, message, err := conn.ReadMessage()
 		if err != nil {
@@ -83,11 +118,11 @@ func receive(ctx context.Context, conn *websocket.Conn, feed *io.PipeWriter, siz
 		switch id, content := message[0], message[1:]; id {
 		case stdin:
 			if wants.Stdin {
-				_, _ = feed.Write(content) // lost if the command no longer reads
+				_, _ = i.feed.Write(content) // lost if the command no longer reads
 			}
 		case closed:
 			if bytes.Equal(content, []byte{stdin}) {
-				_ = feed.Close() // never fails
+				_ = i.feed.Close() // never fails
 			}
 		case resize:
 			var size cri.TerminalSize
@@ -95,7 +130,8 @@ func receive(ctx context.Context, conn *websocket.Conn, feed *io.PipeWriter, siz
 				continue
 			}
 			select {
-			case sizes <- size:
+			case i.sizes <- size:
+			case <-i.ended:
 			case <-ctx.Done():
 				return
 			}
@@ -103,18 +139,25 @@ func receive(ctx context.Context, conn *websocket.Conn, feed *io.PipeWriter, siz
 	}
 }
 
-// ping ends ctx when the client is gone. A client that merely does not read still counts as present.
-func ping(ctx context.Context, conn *websocket.Conn, gone context.CancelFunc) {
+// ping calls gone when the client is, and answers the client's own pings. A client that merely does not read still
+// counts as present: what it leaves unread for too long is for it like data.
+func ping(ctx context.Context, out sender, asked <-chan string, gone context.CancelFunc) {
 	tick := time.NewTicker(pingPeriod)
 	defer tick.Stop()
 	for {
+		var err error
 		select {
 		case <-tick.C:
+			err = out.control(websocket.PingMessage, nil)
+		case text := <-asked:
+			err = out.control(websocket.PongMessage, []byte(text))
 		case <-ctx.Done():
 			return
 		}
-		err := conn.WriteControl(websocket.PingMessage, nil, time.Now().Add(time.Second))
-		if timeout, ok := err.(net.Error); err != nil && (!ok || !timeout.Timeout()) {
+		if errors.Is(err, websocket.ErrCloseSent) { // everything was sent: receive notices that the client has gone
+			return
+		}
+		if err != nil {
 			gone()
 			return
 		}
