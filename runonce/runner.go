@@ -79,10 +79,11 @@ func (r *Runner) Store(_ context.Context, u status.Update) (status.StoreResult, 
 }
 
 // Run runs the engine until every pod is over, or ctx or a limit ends it, and returns once the
-// engine has ended. The report always covers every pod. The error is about the run only: the
-// cause of ctx, an [ErrLimit], or the error of the engine's Run or Drain; failures of pods are
-// in [Report.Err]. With [Options.Drain], Run first waits until the pods have stopped, even if ctx
-// has ended: at most for the longest grace period plus a minute. Call Run once.
+// engine has ended. The report always covers every pod; if a source was not heard, every pod that the
+// engine has. The error is about the run only: the cause of ctx, an [ErrLimit], or the error of the
+// engine's Run or Drain; failures of pods are in [Report.Err]. With [Options.Drain], Run first waits
+// until the pods have stopped, even if ctx has ended: at most for the longest grace period plus a
+// minute. Call Run once.
 func (r *Runner) Run(ctx context.Context, engine Engine) (Report, error) {
 	if r.begun.Swap(true) {
 		return Report{}, errors.New("runonce: a Runner runs only once: make a new one")
@@ -112,31 +113,31 @@ func (r *Runner) Run(ctx context.Context, engine Engine) (Report, error) {
 	return report, errors.Join(err, engineErr)
 }
 
-// await looks at the pods until all are over, and returns nil then, or until something else ends the run.
+// await looks at the pods until all are over, and returns nil then, or until something else ends the run. Looks before the
+// engine is ready, which it is once every source was heard, are for the report of a run that ends first.
 func (r *Runner) await(ctx context.Context, engine Engine, ended <-chan struct{}) error {
 	begin := r.o.Clock.Now()
-	ready, last, due := engine.Ready(), time.Time{}, time.Time{} // due is when to look next, zero until the engine is ready
+	ready, last, due := engine.Ready(), time.Time{}, begin // ready is nil once the engine is; due is when to look next
 	for {
 		now := r.o.Clock.Now()
-		if !due.IsZero() && !now.Before(due) {
-			over, next := r.look(engine, now)
-			if over {
+		if !now.Before(due) {
+			over, next := r.look(engine, now, ready == nil)
+			if over && ready == nil {
 				return nil
 			}
 			last, due = now, earlier(now.Add(seldom), next)
 		}
-		limit, err := r.limit(begin, now, !due.IsZero())
+		limit, err := r.limit(begin, now, ready == nil)
 		if err != nil {
 			return err
 		}
-		timer := r.o.Clock.NewTimer(earlier(earlier(now.Add(seldom), due), limit).Sub(now))
+		timer := r.o.Clock.NewTimer(earlier(due, limit).Sub(now))
 		select {
 		case <-ready:
 			ready, due = nil, now
+			clear(r.pods) // times and restarts count from here, and what an earlier run has left is gone
 		case <-r.changed:
-			if !due.IsZero() {
-				due = earlier(due, last.Add(pause))
-			}
+			due = earlier(due, last.Add(pause))
 		case <-timer.C():
 		case <-ended:
 			timer.Stop()
@@ -174,8 +175,9 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// look looks at all pods. It returns whether all are over, and when another look is due.
-func (r *Runner) look(engine Engine, now time.Time) (over bool, next time.Time) {
+// look looks at all pods. It returns whether all are over, and when another look is due. Until all sources were heard, a
+// pod that disappears may be one of an earlier run that no source wants, so it does not count.
+func (r *Runner) look(engine Engine, now time.Time, heard bool) (over bool, next time.Time) {
 	begun := map[types.UID]bool{} // must be asked before the statuses are read
 	for uid, s := range r.pods {
 		begun[uid] = s.handed || s.begun(engine, uid, now)
@@ -192,6 +194,10 @@ func (r *Runner) look(engine Engine, now time.Time) (over bool, next time.Time) 
 	}
 	over = true
 	for uid, s := range r.pods {
+		if !there[uid] && !heard {
+			delete(r.pods, uid)
+			continue
+		}
 		if !there[uid] {
 			s.note(nil, false, now)
 		}
@@ -223,8 +229,8 @@ func (r *Runner) isReleased(uid types.UID) bool {
 // drain stops the pods that still run.
 func (r *Runner) drain(ctx context.Context, engine Engine) error {
 	limit := time.Duration(0)
-	for _, s := range r.pods {
-		if grace := s.pod.Spec.TerminationGracePeriodSeconds; grace != nil {
+	for _, pod := range engine.Pods() {
+		if grace := pod.Spec.TerminationGracePeriodSeconds; grace != nil {
 			limit = max(limit, timing.Seconds(*grace))
 		}
 	}
