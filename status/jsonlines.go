@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -22,13 +23,13 @@ import (
 // not stored and is offered again, and the next update starts on a new line, so a reader that skips
 // lines that do not parse sees every stored update whole. The sink does not sync each line to disk.
 type JSONLinesSink struct {
-	clock clock.PassiveClock
+	clock  clock.PassiveClock
+	closed atomic.Bool
 	// turn is held while a line is written, and guards the fields below.
 	turn chan struct{}
 	w    io.Writer
 	// partial is set if the last line may lack its line end.
 	partial bool
-	closed  bool
 }
 
 // jsonLine is the form of a line.
@@ -81,7 +82,7 @@ func (s *JSONLinesSink) Store(ctx context.Context, u Update) (StoreResult, error
 		return 0, ctx.Err()
 	}
 	defer func() { <-s.turn }()
-	if s.closed {
+	if s.closed.Load() {
 		return 0, fmt.Errorf("write status line: %w", os.ErrClosed)
 	}
 	line, err := json.Marshal(jsonLine{
@@ -108,14 +109,17 @@ func (s *JSONLinesSink) Store(ctx context.Context, u Update) (StoreResult, error
 }
 
 // Close closes the file, or the writer if it can be closed. Later stores fail. A second Close does
-// nothing.
+// nothing. A writer that is no [os.File] is closed between two lines, so a write that blocks holds up
+// Close; a file is closed at once, which ends a write that waits for the reader of a pipe.
 func (s *JSONLinesSink) Close() error {
-	s.turn <- struct{}{}
-	defer func() { <-s.turn }()
-	if s.closed {
+	if s.closed.Swap(true) {
 		return nil
 	}
-	s.closed = true
+	if f, ok := s.w.(*os.File); ok {
+		return f.Close()
+	}
+	s.turn <- struct{}{}
+	defer func() { <-s.turn }()
 	if c, ok := s.w.(io.Closer); ok {
 		return c.Close()
 	}

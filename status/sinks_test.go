@@ -8,6 +8,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/podwright/podwright/internal/patience"
 	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/status/statustest"
 )
@@ -221,6 +223,46 @@ func TestJSONLinesFile(t *testing.T) {
 	}
 	if _, err := status.OpenJSONLinesSink(filepath.Join(path, "below a file"), nil); err == nil {
 		t.Error("opened a file below a file")
+	}
+}
+
+// A pipe whose reader pauses holds up a store, and no Close, which ends the store.
+func TestCloseDoesNotWaitForTheReaderOfAPipe(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sink, err := status.OpenJSONLinesSink(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	stored, closed := make(chan error, 1), make(chan error, 1)
+	go func() {
+		long := status.Update{Status: &v1.PodStatus{Message: strings.Repeat("x", 1<<20)}} // more than a pipe holds
+		_, err := sink.Store(context.WithoutCancel(t.Context()), long)
+		stored <- err
+	}()
+	if _, err := reader.Read(make([]byte, 1)); err != nil { // the store has begun
+		t.Fatal(err)
+	}
+	go func() { closed <- sink.Close() }()
+	for what, ended := range map[string]chan error{"Close": closed, "Store": stored} {
+		select {
+		case err := <-ended:
+			if (err == nil) != (what == "Close") {
+				t.Errorf("%s: %v", what, err)
+			}
+		case <-time.After(patience.Of(10 * time.Second)):
+			t.Fatalf("%s waits for the reader", what)
+		}
+	}
+	if _, err := sink.Store(t.Context(), status.Update{Status: &v1.PodStatus{}}); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("after Close: %v", err)
 	}
 }
 

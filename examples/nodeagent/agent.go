@@ -62,6 +62,7 @@ type agent struct {
 	recorded   eventLog
 	metrics    *metrics
 	service    service
+	asked      bool // a signal has asked the agent to end
 	statuses   io.Closer
 	close      func(context.Context) error // closes the runtime
 }
@@ -205,12 +206,11 @@ func (a *agent) run(ctx context.Context, signals <-chan os.Signal) error {
 	var err error
 	select {
 	case s := <-signals:
+		a.asked = true
 		err = a.stop(s.String(), a.options.drain, signals, cancel, ended)
 	case <-a.drains.asked:
 		err = a.stop("nodeagent drain", true, signals, cancel, ended)
 	case err = <-failed:
-		cancel()
-		<-ended
 	case <-ended:
 		if errors.Is(engineErr, podwright.ErrInUse) {
 			engineErr = errInUse(a.options.root)
@@ -220,13 +220,42 @@ func (a *agent) run(ctx context.Context, signals <-chan os.Signal) error {
 		return err // do not wait: the engine may still write engineErr
 	}
 	cancel()
-	<-drawn
-	final, done := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
-	defer done()
-	a.endStreams()
-	shutdownErr := a.endAPI(final)
-	served.Wait()
-	return errors.Join(err, engineErr, shutdownErr, a.close(final), a.metrics.close(final), a.statuses.Close())
+	return a.unlessSignal(signals, func() error {
+		<-ended
+		<-drawn
+		final, done := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+		defer done()
+		a.endStreams()
+		shutdownErr := a.endAPI(final)
+		served.Wait()
+		return errors.Join(err, engineErr, shutdownErr, a.close(final), a.metrics.close(final), a.statuses.Close())
+	})
+}
+
+// unlessSignal returns what last does, which is part of the end, or errSecondSignal at a second signal. A first one asks
+// for what is under way.
+func (a *agent) unlessSignal(signals <-chan os.Signal, last func() error) error {
+	ended := make(chan error, 1)
+	go func() { ended <- last() }()
+	for {
+		select {
+		case err := <-ended:
+			return err
+		case <-signals:
+			if a.asked {
+				return a.atOnce()
+			}
+			a.asked = true
+		}
+	}
+}
+
+// atOnce gives the terminal back and says that a second signal has come.
+func (a *agent) atOnce() error {
+	if a.screen != nil {
+		a.screen.close()
+	}
+	return errSecondSignal
 }
 
 // serveAll serves the local API and the page until they are shut down.
@@ -310,10 +339,7 @@ func (a *agent) stop(why string, drain bool, signals <-chan os.Signal, cancel co
 			}
 			return err
 		case <-signals:
-			if a.screen != nil {
-				a.screen.close()
-			}
-			return errSecondSignal
+			return a.atOnce()
 		}
 	}
 }

@@ -104,7 +104,11 @@ func serve(o options, supervisor process.Supervisor, stdout, stderr io.Writer) e
 		return err
 	}
 	err = agent.run(ctx, signals)
-	if told := agent.tell(stdout); err == nil {
+	if errors.Is(err, errSecondSignal) {
+		return err // the report may not be complete
+	}
+	told := agent.unlessSignal(signals, func() error { return agent.tell(stdout) })
+	if err == nil || errors.Is(told, errSecondSignal) {
 		err = told
 	}
 	return err
