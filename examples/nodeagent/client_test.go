@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -326,6 +327,22 @@ func TestVersionsOfOneAPI(t *testing.T) {
 	}
 	if code := a.terminate(); code != 0 {
 		t.Errorf("the agent ended with %d", code)
+	}
+}
+
+// TestLongRefusal: a refusal of any length is told whole, with its code, also by exec, whose WebSocket keeps only its beginning.
+func TestLongRefusal(t *testing.T) {
+	for status, code := range map[int]int{http.StatusNotFound: codeNotFound, http.StatusBadRequest: codeUsage, http.StatusConflict: codeFailed} {
+		for _, length := range []int{10, 1500, 3000, 30000} {
+			want := "there is no pod \"web\"" + strings.Repeat(".", length) + "!"
+			a := &agent{log: slog.New(slog.DiscardHandler)}
+			listen := answersAs(t, versioned(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { a.fail(w, status, errors.New(want)) })).ServeHTTP)
+			for _, line := range []string{"exec web -- date", "logs web"} {
+				if got, out, problems := command(t, withFlags(line, "--listen", listen)...); got != code || out != "" || !strings.Contains(problems, want) {
+					t.Errorf("%s, status %d, %d bytes: code %d, %.200q", line, status, length, got, problems)
+				}
+			}
+		}
 	}
 }
 

@@ -138,6 +138,9 @@ func (q sizeQueue) Next() *remotecommand.TerminalSize {
 	}
 }
 
+// keptRefusal is how much of an answer a dialer keeps that is no WebSocket.
+const keptRefusal = 1024
+
 // dialExec opens the client's end.
 func (c *apiClient) dialExec(ctx context.Context, path string, query url.Values, stdin, tty bool) (*websocket.Conn, error) {
 	query.Set("stdin", strconv.FormatBool(stdin))
@@ -161,6 +164,14 @@ func (c *apiClient) dialExec(ctx context.Context, path string, query url.Values,
 	defer response.Body.Close()
 	if err == nil {
 		return conn, nil
+	}
+	if response.ContentLength < 0 || response.ContentLength > keptRefusal { // the agent says the same without a WebSocket
+		asked, done := context.WithTimeout(ctx, c.patience)
+		defer done()
+		if whole, err := c.do(asked, http.MethodGet, target); err == nil {
+			defer whole.Body.Close()
+			response = whole
+		}
 	}
 	if err := c.accept(http.MethodGet, path, response); err != nil {
 		return nil, err
