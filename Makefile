@@ -106,7 +106,7 @@ torture: ## do random things to an agent on a real containerd for TORTURE (10m)
 	cd examples && $(GO) test $(RACE) -tags containerd ./nodeagent -run TestContainerdTorture -v -timeout 0 -torture.for=$(or $(TORTURE),10m) -torture.steps=60
 
 web-test: ## the page of nodeagent in a headless Chromium (Debian's package chromium); SCREENSHOTS=FOLDER keeps pictures of it
-	cd examples && $(GO) test -count=1 -tags chromium -run '^TestPageInBrowser$$' -v ./nodeagent $(if $(SCREENSHOTS),-args -web.screenshots=$(abspath $(SCREENSHOTS)))
+	cd examples && $(GO) test -count=1 -tags chromium -run 'InBrowser$$' -v ./nodeagent $(if $(SCREENSHOTS),-args -web.screenshots=$(abspath $(SCREENSHOTS)))
 
 fleet: ## ENGINES (1000) engines with PODS (100) pods each in one process, an hour of virtual time in which 1 % of the pods fail per minute; a table of memory and time (an hour, 16 GB); FOR=5m for less
 	@mkdir -p bin; $(INMEMORY) nice $(GO) test -count=1 -timeout 0 -run '^TestFleet$$' -v ./internal/enginetest -fleet.engines=$(or $(ENGINES),1000) -fleet.pods=$(or $(PODS),100) -fleet.for=$(or $(FOR),1h) -fleet.mib=16384 >bin/fleet.log 2>&1; code=$$?; \

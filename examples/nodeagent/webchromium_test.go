@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -111,6 +112,39 @@ func TestPageInBrowser(t *testing.T) {
 	}
 	b.eval(`sessionStorage.setItem('token', 'wrong'); location.reload()`)
 	b.awaits(`document.getElementById('door')?.hidden === false && document.getElementById('doorWhy').textContent.includes('token is missing or wrong')`)
+}
+
+// TestHungAgentInBrowser: a page whose agent sends nothing any more says so, although the connection stays open, and goes on once
+// the agent does.
+func TestHungAgentInBrowser(t *testing.T) {
+	manifests := t.TempDir()
+	writeManifest(t, manifests, "web.yaml", pod("web", "host", "while :; do echo tick $((i=i+1)); sleep 1; done"))
+	a := startAgent(t, "--manifests", manifests, "--root", t.TempDir(), "--drain", "--web", "127.0.0.1:0")
+	a.awaitPhase("web", v1.PodRunning)
+	code, link, problems := a.tells("web")
+	if code != 0 {
+		t.Fatalf("web: %d %s", code, problems)
+	}
+	b := startBrowser(t)
+	b.do("Page.navigate", map[string]any{"url": strings.TrimSpace(link)}, nil)
+	b.awaits(`document.getElementById('pods')?.textContent.includes('web-n1')`)
+	b.eval(`document.querySelector('#pods tbody a').click()`)
+	b.awaits(`document.getElementById('log').textContent.includes('tick')`)
+	b.awaits(`document.getElementById('link').textContent === 'live' && document.getElementById('link').className === ''`)
+	if err := a.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = a.cmd.Process.Signal(syscall.SIGCONT) }() // so that it can be drained
+	b.awaits(`document.getElementById('link').className === 'lost' && document.getElementById('link').textContent.includes('does not answer')`)
+	b.awaits(`document.getElementById('logSays').textContent === 'the agent does not answer'`)
+	b.awaits(`document.getElementById('podSays').textContent === 'the agent does not answer'`)
+	if err := a.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	b.awaits(`document.getElementById('link').textContent === 'live' && document.getElementById('link').className === ''`)
+	b.awaits(`document.getElementById('logSays').textContent === 'following' && document.getElementById('podSays').textContent.includes('Running')`)
+	before := b.eval(`document.getElementById('log').textContent.length`)
+	b.awaits(`document.getElementById('log').textContent.length > ` + before) // it follows
 }
 
 // shoot keeps a screenshot if some are wanted.

@@ -3,6 +3,8 @@
 
 const $ = id => document.getElementById(id);
 const keepLog = 200000; // characters
+const silence = 45000; // ms; of the state, the agent sends something every 15 s
+const silent = 'the agent does not answer';
 
 let token = '';
 let state = null;
@@ -37,6 +39,30 @@ async function ask(path, signal) {
   try { why = (await answer.json()).error || why; } catch { /* no JSON: the code has to do */ }
   if (answer.status === 401) lock(why);
   throw Object.assign(new Error(why), { code: answer.status });
+}
+
+// listen has a signal that ends an answer in which nothing is heard for too long: the connection to a node without power,
+// or through a tunnel to an agent that hangs, stays open for hours. It ends with outer, too, if there is one.
+function listen(outer) {
+  const own = new AbortController(), end = () => own.abort();
+  let timer;
+  const heard = () => { clearTimeout(timer); timer = setTimeout(end, silence); };
+  const over = () => { clearTimeout(timer); if (outer) outer.removeEventListener('abort', end); };
+  if (outer) outer.addEventListener('abort', end);
+  if (outer && outer.aborted) end(); else heard();
+  return { signal: own.signal, heard, over };
+}
+
+// whole asks for an answer that ends.
+async function whole(path, signal) {
+  const line = listen(signal);
+  try {
+    return await (await ask(path, line.signal)).json();
+  } catch (e) {
+    throw line.signal.aborted ? new Error(silent) : e;
+  } finally {
+    line.over();
+  }
 }
 
 // lock asks for the token.
@@ -75,9 +101,11 @@ async function* pieces(answer) {
 // followState shows the node until the token turns out to be wrong.
 async function followState() {
   while (token) {
+    const line = listen();
     try {
       let rest = '';
-      for await (const piece of pieces(await ask('api/state'))) {
+      for await (const piece of pieces(await ask('api/state', line.signal))) {
+        line.heard();
         const lines = (rest + piece).split('\n');
         rest = lines.pop();
         const last = lines.filter(Boolean).pop();
@@ -87,7 +115,13 @@ async function followState() {
       told('the agent has ended; trying again…', true);
     } catch (e) {
       if (!token) return;
-      told(e.code ? e.message : 'the agent does not answer; trying again…', true);
+      told(e.code && !line.signal.aborted ? e.message : silent + '; trying again…', true);
+      if (line.signal.aborted && logging) { // its log is silent for the same reason
+        logging.abort();
+        $('logSays').textContent = silent;
+      }
+    } finally {
+      line.over();
     }
     await pause(2000);
   }
@@ -181,7 +215,7 @@ async function followPod(signal) {
   while (!signal.aborted) {
     if (!document.hidden && token) {
       try {
-        detail = await (await ask(`api/pods/${encodeURIComponent(opened.namespace)}/${encodeURIComponent(opened.name)}`, signal)).json();
+        detail = await whole(`api/pods/${encodeURIComponent(opened.namespace)}/${encodeURIComponent(opened.name)}`, signal);
         showPod();
       } catch (e) {
         if (signal.aborted) return;
@@ -198,7 +232,7 @@ async function followUsage(signal) {
   while (!signal.aborted) {
     if (!document.hidden && detail) {
       try {
-        addUsage(samples, await (await ask(`api/usage/${encodeURIComponent(detail.namespace)}/${encodeURIComponent(detail.uid)}`, signal)).json());
+        addUsage(samples, await whole(`api/usage/${encodeURIComponent(detail.namespace)}/${encodeURIComponent(detail.uid)}`, signal));
         if (signal.aborted) return;
         $('usagePart').hidden = samples.size === 0;
         $('usage').replaceChildren(...usageItems(samples));
@@ -286,7 +320,7 @@ async function showPlan() {
   const into = $('plan');
   into.textContent = 'reading…';
   try {
-    const plan = await (await ask('api/cleanup?o=json')).json();
+    const plan = await whole('api/cleanup?o=json');
     const list = actions => element('ul', 'cards', ...actions.map(a => element('li', a.forbidden ? 'good' : '', `${a.kind} ${a.object}`, element('small', '', a.reason || a.step),
       a.forbidden ? element('small', '', a.forbidden) : null)));
     const goes = plan.actions.filter(a => !a.forbidden), stays = plan.actions.filter(a => a.forbidden);
