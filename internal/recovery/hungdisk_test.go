@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/status/checkpoint"
@@ -31,9 +32,8 @@ func (d *hungDisk) Write(ctx context.Context, records []*checkpoint.Record) erro
 	return d.disk.Write(ctx, records)
 }
 
-// readyOn returns a function that lets the container of another pod become ready, with its record
-// on this disk, and returns how long its announcement waited.
-func readyOn(t *testing.T, d *hungDisk) (ready func() time.Duration) {
+// runningOn returns a journal that keeps its records on this disk.
+func runningOn(t *testing.T, d *hungDisk) *Journal {
 	t.Helper()
 	j := NewJournal(JournalOptions{
 		Checkpoints: checkpoint.Options{Store: d}, BootID: "boot-1", Clock: clock.RealClock{},
@@ -52,6 +52,14 @@ func readyOn(t *testing.T, d *hungDisk) (ready func() time.Duration) {
 			t.Error(err)
 		}
 	})
+	return j
+}
+
+// readyOn returns a function that lets the container of another pod become ready, with its record
+// on this disk, and returns how long its announcement waited.
+func readyOn(t *testing.T, d *hungDisk) (ready func() time.Duration) {
+	t.Helper()
+	j := runningOn(t, d)
 	m := NewProbeMemory(j)
 	pods := 0
 	return func() time.Duration {
@@ -107,6 +115,94 @@ func TestSlowlyFailingDiskHoldsUpOneAnnouncement(t *testing.T) { // probe.md 6.4
 		}
 		if waited > diskTimeout {
 			t.Errorf("20 announcements waited %v", waited)
+		}
+	})
+}
+
+// IN5, CK6, CK8: a disk that does not answer holds up neither the stop of a pod nor the start of a critical static one for long,
+// and others hardly at all. What is written later is complete, and the end of a pod waits for it (CK4).
+func TestHungDiskHoldsUpNoStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &hungDisk{newDisk(), time.Hour, make(chan struct{})}
+		j := runningOn(t, d)
+		record := func(uid types.UID, f podworkers.Facts, limit time.Duration) {
+			t.Helper()
+			begin := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+			defer cancel()
+			if err := j.Record(ctx, uid, f); err != nil || time.Since(begin) > limit {
+				t.Errorf("%s goes on after %v: %v", uid, time.Since(begin), err)
+			}
+		}
+		stop := podworkers.Facts{TerminationRequested: true, Deleted: true}
+		j.Desired(newPod("a"))
+		record("a", stop, hangTimeout)
+		j.Desired(newPod("b"))
+		record("b", stop, slowWait)
+		j.Desired(newPod("vital", func(p *v1.Pod) { p.Spec.PriorityClassName = "system-node-critical" }))
+		record("vital", podworkers.Facts{Started: true}, slowWait)
+
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		over := stop
+		over.Terminated, over.Finished = true, true
+		if j.Record(ctx, "a", over) == nil {
+			t.Error("the end of the pod need not be written")
+		}
+		j.Desired(newPod("c"))
+		if j.Record(ctx, "c", podworkers.Facts{Started: true}) == nil {
+			t.Error("a pod is set up without a record")
+		}
+		close(d.goes)
+		pass(time.Second)
+		record("a", over, 0)
+		if r := d.get("a"); r == nil || r.Termination == nil || !r.Finished {
+			t.Errorf("written: %+v", r)
+		}
+		d.goes = make(chan struct{})
+		j.Desired(newPod("d"))
+		record("d", stop, hangTimeout)
+		if r := d.get("d"); r != nil {
+			t.Errorf("written: %+v", r)
+		}
+		close(d.goes)
+	})
+}
+
+// CK6: a stop whose calls are cut short before the disk counts as hanging goes on all the same.
+func TestHungDiskHoldsUpNoStopThatIsCutShort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &hungDisk{newDisk(), time.Hour, make(chan struct{})}
+		j := runningOn(t, d)
+		j.Desired(newPod("a"))
+		begin, err := time.Now(), error(nil)
+		for range 100 {
+			ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
+			err = j.Record(ctx, "a", podworkers.Facts{TerminationRequested: true})
+			cancel()
+			if err == nil {
+				break
+			}
+		}
+		if took := time.Since(begin); err != nil || took > causeTimeout+2*diskTimeout {
+			t.Errorf("the pod is stopped after %v: %v", took, err)
+		}
+		close(d.goes)
+	})
+}
+
+// A disk that is slow, and answers, gets every record before the stop (CK6).
+func TestSlowDiskHasTheCauseBeforeTheStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &hungDisk{newDisk(), 7 * time.Second, nil}
+		j := runningOn(t, d)
+		for i := range 20 {
+			uid := types.UID(fmt.Sprint("p", i))
+			j.Desired(newPod(uid))
+			pass(10 * time.Second)
+			if err := j.Record(t.Context(), uid, podworkers.Facts{TerminationRequested: true}); err != nil || d.get(uid) == nil || d.get(uid).Termination == nil {
+				t.Errorf("%s: %v, %+v", uid, err, d.get(uid))
+			}
 		}
 	})
 }

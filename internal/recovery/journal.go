@@ -2,6 +2,7 @@ package recovery
 
 import (
 	"context"
+	"fmt"
 	"reflect"
 	"sync"
 	"sync/atomic"
@@ -22,9 +23,13 @@ import (
 	"github.com/podwright/podwright/status/checkpoint"
 )
 
-// causeTimeout is how long a termination waits for a disk that does not take its cause. A pod that
-// has to stop must stop: it may be the one that fills the disk.
-const causeTimeout = time.Minute
+// causeTimeout is how long a termination waits for a disk that fails to take its cause. A pod that
+// has to stop must stop: it may be the one that fills the disk. hangTimeout is how long it waits for
+// a disk that does not answer: a node that shuts down may have 30 s in all.
+const (
+	causeTimeout = time.Minute
+	hangTimeout  = problem.RecordLimit
+)
 
 // JournalOptions configures a [Journal]. All fields are required unless they say otherwise; Logger is optional.
 type JournalOptions struct {
@@ -81,6 +86,10 @@ type Journal struct {
 	waiting map[types.UID]bool
 	// drained holds the pods whose life a drain has ended: their record, if they have one, is that of the next life.
 	drained map[types.UID]bool
+	// stuck is a pod whose record was waited for in vain. While the disk does not have it, others wait only a moment, until
+	// waitAfter. Empty: none.
+	stuck     types.UID
+	waitAfter time.Time
 	// said notes, by source, what that said last; it is for the time when the records are known.
 	said map[string]func()
 }
@@ -292,7 +301,11 @@ func (j *Journal) Record(ctx context.Context, uid types.UID, f podworkers.Facts)
 	j.mu.Unlock()
 	now := j.clock.Now()
 	j.keeper.Ensure(uid, func(r *checkpoint.Record) checkpoint.Class { return noteFacts(r, pod, f, now) })
-	err := j.keeper.Sync(ctx, uid)
+	stops := f.TerminationRequested && !f.Terminated
+	// CK8: a node without its most important pods is worse off than one that remembers nothing
+	// about them.
+	vital := !f.TerminationRequested && pod != nil && podinfo.Static(pod) && podinfo.Critical(pod)
+	hangs, err := j.sync(ctx, uid, stops || vital)
 	switch {
 	case err == nil:
 		return nil
@@ -302,12 +315,10 @@ func (j *Journal) Record(ctx context.Context, uid types.UID, f podworkers.Facts)
 		// IN4: the pod's own data may be what fills the disk.
 		j.keeper.Outrun(ctx, uid, err)
 		return nil
-	case !f.TerminationRequested && pod != nil && podinfo.Static(pod) && podinfo.Critical(pod):
-		// CK8: a node without its most important pods is worse off than one that remembers nothing
-		// about them.
+	case vital:
 		j.logger.Error(err, "Critical static pod runs without a checkpoint", "uid", uid)
 		return nil
-	case f.TerminationRequested && !f.Terminated && j.requestedFor(uid) >= causeTimeout:
+	case stops && (hangs || j.requestedFor(uid) >= causeTimeout):
 		j.logger.Error(err, "Pod is stopped without a checkpoint", "uid", uid)
 		return nil
 	}
@@ -315,6 +326,53 @@ func (j *Journal) Record(ctx context.Context, uid types.UID, f podworkers.Facts)
 	j.waiting[uid] = true
 	j.mu.Unlock()
 	return err
+}
+
+// sync waits until what was recorded of a pod is on the disk. What must happen all the same does not
+// wait long for a disk that does not answer; then it hangs, and the record is written when it answers.
+// Before the records are known, nothing must happen.
+func (j *Journal) sync(ctx context.Context, uid types.UID, must bool) (hangs bool, err error) {
+	if !must || !timing.Ended(j.loaded) {
+		return false, j.keeper.Sync(ctx, uid)
+	}
+	limited, cancel := timing.WithTimeout(ctx, j.clock, j.patience(ctx, uid))
+	defer cancel()
+	err = j.keeper.Sync(limited, uid)
+	if err == nil || limited.Err() == nil || ctx.Err() != nil {
+		return false, err
+	}
+	after := j.clock.Now().Add(waitAgain)
+	j.mu.Lock()
+	j.stuck, j.waitAfter = uid, after
+	j.mu.Unlock()
+	return true, fmt.Errorf("the disk has not answered: %w", err)
+}
+
+// patience returns how long something that must happen waits for a disk that does not answer. While
+// the disk still has not taken a record that was waited for, it is only a moment, so that not each
+// group of a shutdown waits.
+func (j *Journal) patience(ctx context.Context, uid types.UID) time.Duration {
+	now := j.clock.Now()
+	j.mu.Lock()
+	stuck := j.stuck
+	if !now.Before(j.waitAfter) {
+		stuck = "" // it may be that record alone which cannot be written
+	}
+	j.mu.Unlock()
+	switch {
+	case stuck != "" && !j.written(ctx, stuck):
+		return slowWait
+	case j.requestedFor(uid) >= causeTimeout: // its calls may have been cut short
+		return diskTimeout
+	}
+	return hangTimeout
+}
+
+// written reports, without waiting, whether the disk has what was recorded of a pod.
+func (j *Journal) written(ctx context.Context, uid types.UID) bool {
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	return j.keeper.Sync(ended, uid) == nil
 }
 
 // resume returns the pod if its worker waits for its record, and clears that.
