@@ -39,7 +39,7 @@ import (
 // other only through the small interfaces that each declares; joints.go has the adapters.
 // The error joins the problems of all parts.
 func (p *parts) build() error {
-	p.foreign = foreign.New(p.config.Clock)
+	p.foreign = foreign.New(p.config.Clock).LogTo(p.logger("calls"))
 	p.events = &node.Events{Recorder: p.config.Observe.Events, Clock: p.config.Clock, Logger: p.logger("events")}
 	if _, discarded := p.config.Observe.Events.(podinfo.DiscardEvents); !discarded {
 		p.config.Observe.Events = p.events
@@ -149,12 +149,12 @@ func (p *parts) buildPods() error {
 		Status:  func(uid types.UID) (v1.PodStatus, bool) { return p.status.Get(uid) },
 		Explain: func(uid types.UID) (podworkers.Explanation, bool) { return p.workers.Explain(uid) },
 	})
-	p.calls = podsync.NewCalls(node.WatchRuntime(p.exits.Runtime(p.traces.Runtime(p.config.Runtime)), p.foreign), podsync.CallOptions{
+	p.calls = podsync.NewCalls(p.exits.Runtime(p.traces.Runtime(node.WatchRuntime(p.config.Runtime, p.foreign))), podsync.CallOptions{
 		Cache: p.pleg, BeforeStart: p.journal.Starting, Clock: p.config.Clock,
 	})
 	o := p.podOptions()
 	var err error
-	if p.pods, err = pods.New(p.calls, node.WatchImages(p.traces.Images(p.config.Images), p.foreign), o); err != nil {
+	if p.pods, err = pods.New(p.calls, p.traces.Images(node.WatchImages(p.config.Images, p.foreign)), o); err != nil {
 		p.pods, _ = pods.New(p.calls, p.config.Images, pods.Options{RootDir: o.RootDir, LogDir: o.LogDir}) // the other parts are checked too
 	}
 	return err

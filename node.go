@@ -62,14 +62,14 @@ func (p *parts) buildRemovers() (err error) {
 // buildImages makes the part that tracks images and, if configured, removes them.
 func (p *parts) buildImages() error {
 	c := p.config
-	p.images = &node.Images{Runtime: c.Runtime, Pods: p.residents.Everywhere, Remembered: p.hidden}
+	p.images = &node.Images{Runtime: node.WatchRuntime(c.Runtime, p.foreign), Calls: p.foreign, Pods: p.residents.Everywhere, Remembered: p.hidden}
 	p.images.Fs, _ = c.Images.(imagegc.ImageFs)
 	if c.ImageGC == nil {
 		return nil
 	}
 	p.images.Path, p.images.Kept = c.ImageGC.Dir, c.ImageGC.Keep
 	return p.images.Collect(imagegc.Options{
-		Store: node.WatchImages(c.Images, p.foreign), Containers: c.Runtime, Policy: c.ImageGC.Policy, Period: c.ImageGC.Period,
+		Store: node.WatchImages(c.Images, p.foreign), Containers: node.WatchRuntime(c.Runtime, p.foreign), Policy: c.ImageGC.Policy, Period: c.ImageGC.Period,
 		Left: p.dead.Records.ImagesLeft(c.Observe.Logger), NodeName: c.Node.Name, Recorder: c.Observe.Events,
 		Clock: c.Clock, Logger: p.logger("images"), Meter: p.meter("cleanup/imagegc"),
 	})
@@ -89,7 +89,7 @@ func (p *parts) hidden() []*v1.Pod {
 // buildNode makes the parts that know the state of the node, report it, and shut it down.
 func (p *parts) buildNode() error {
 	c := p.config
-	p.health = node.NewHealth(node.HealthOptions{Runtime: c.Runtime, Clock: c.Clock, Changed: p.healthChanged, Logger: c.Observe.Logger})
+	p.health = node.NewHealth(node.HealthOptions{Runtime: node.WatchRuntime(c.Runtime, p.foreign), Clock: c.Clock, Changed: p.healthChanged, Logger: c.Observe.Logger})
 	p.shutdown = &node.Shutdown{
 		File: filepath.Join(c.RootDir, "state", "shutdown.json"), Residents: p.residents,
 		Statuses: p.status, RemovePod: p.pods.RemovePod,

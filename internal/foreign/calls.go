@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
@@ -22,10 +23,12 @@ type Call struct {
 	// Name is what is called, such as StartContainer or Cleanup.Veto.
 	Name string
 	// UID and Pod name the pod for which the call is made, Object anything else, as far as they are
-	// known. There is only one call of [Ask] at a time with the same Kind, Name, UID and Object.
+	// known. There is only one call of [Ask] at a time with the same Kind, Name, UID, Object and Part.
 	UID    types.UID
 	Pod    string // namespace/name
 	Object string
+	// Part tells calls for the same subject apart, such as by container.
+	Part string
 	// About is the pod as it is now, if the answer depends on it: an answer about another spec,
 	// other labels or other annotations does not count. It is read-only, and kept until the
 	// function returns.
@@ -40,15 +43,17 @@ type Call struct {
 type key struct {
 	kind         problem.Kind
 	name, object string
+	part         string
 	uid          types.UID
 }
 
-func (c Call) key() key { return key{c.Kind, c.Name, c.Object, c.UID} }
+func (c Call) key() key { return key{c.Kind, c.Name, c.Object, c.Part, c.UID} }
 
 // Calls holds the calls in progress, and those that panicked recently. Create one with [New]; all
 // functions and methods are safe for concurrent use. A nil *Calls watches nothing.
 type Calls struct {
-	clock clock.Clock
+	clock  clock.Clock
+	logger logr.Logger
 
 	mu      sync.Mutex
 	running map[*running]struct{}
@@ -89,16 +94,28 @@ func New(c clock.Clock) *Calls {
 	}
 }
 
+// LogTo makes [Calls.Contain] log panics, and returns c. It must be called before any other method.
+func (c *Calls) LogTo(logger logr.Logger) *Calls {
+	c.logger = logger
+	return c
+}
+
 // PanicError says that a function panicked.
 type PanicError struct {
 	// Name is the function's name, Value what it panicked with.
 	Name  string
 	Value any
+	part  string
 	stack string
 }
 
 // Error returns one line.
-func (e *PanicError) Error() string { return fmt.Sprintf("%s panicked: %v", e.Name, e.Value) }
+func (e *PanicError) Error() string {
+	if e.part != "" {
+		return fmt.Sprintf("%s of %s panicked: %v", e.Name, e.part, e.Value)
+	}
+	return fmt.Sprintf("%s panicked: %v", e.Name, e.Value)
+}
 
 // Trace returns the stack of the panic.
 func (e *PanicError) Trace() string { return e.stack }
@@ -115,10 +132,15 @@ func (c *Calls) Watch(call Call) (done func()) {
 	return func() { c.end(r) }
 }
 
-// Contain makes a call on the caller's goroutine. A panic is returned as a [*PanicError].
+// Contain makes a call on the caller's goroutine. A panic is returned as a [*PanicError]; the first one, and the first
+// after a call that did not panic, are logged.
 func (c *Calls) Contain(call Call, f func() error) (err error) {
 	defer c.Watch(call)()
-	defer func() { c.note(call, err) }()
+	defer func() {
+		if panicked := c.note(call, err); panicked != nil {
+			c.logger.Error(panicked, "It is an error of this call only", "call", call.Name, "uid", call.UID, "stack", panicked.Trace())
+		}
+	}()
 	defer contained(call, &err)
 	return f()
 }
@@ -126,7 +148,7 @@ func (c *Calls) Contain(call Call, f func() error) (err error) {
 // contained turns a panic into an error.
 func contained(call Call, err *error) {
 	if p := recover(); p != nil {
-		*err = &PanicError{Name: call.Name, Value: p, stack: string(debug.Stack())}
+		*err = &PanicError{Name: call.Name, part: call.Part, Value: p, stack: string(debug.Stack())}
 	}
 }
 
@@ -148,10 +170,10 @@ func (c *Calls) end(r *running) {
 	delete(c.running, r)
 }
 
-// note remembers a panic, and forgets it after a call that did not panic.
-func (c *Calls) note(call Call, err error) {
+// note remembers a panic, and forgets it after a call that did not panic. It returns a panic that it did not remember.
+func (c *Calls) note(call Call, err error) (news *PanicError) {
 	if c == nil {
-		return
+		return nil
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -165,7 +187,9 @@ func (c *Calls) note(call Call, err error) {
 	case bad:
 		call.About = nil // the list does not need it
 		c.faults[call.key()] = &fault{Call: call, since: now, last: now, err: panicked}
+		return panicked
 	}
+	return nil
 }
 
 // Problems returns the calls that take too long and the functions that panicked.

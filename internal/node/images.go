@@ -11,6 +11,7 @@ import (
 
 	"github.com/podwright/podwright/cleanup"
 	"github.com/podwright/podwright/cleanup/imagegc"
+	"github.com/podwright/podwright/internal/foreign"
 	"github.com/podwright/podwright/internal/problem"
 	"github.com/podwright/podwright/internal/rule"
 )
@@ -20,8 +21,9 @@ import (
 type Images struct {
 	// Runtime may name the sandbox image.
 	Runtime RuntimeStatus
-	// Fs is nil if the store does not say where its images are.
-	Fs imagegc.ImageFs
+	// Fs is nil if the store does not say where its images are. Calls contains its panics; nil: they are not listed.
+	Fs    imagegc.ImageFs
+	Calls *foreign.Calls
 	// Path is any path on the file system of the images. Empty: Fs is asked.
 	Path string
 	// Pods returns the desired pods and those that have not stopped yet.
@@ -108,7 +110,9 @@ func (i *Images) Dir(ctx context.Context) (string, error) {
 	if i.Fs == nil {
 		return "", fmt.Errorf("%w; set ImageGC.Dir", imagegc.ErrNoImageFs)
 	}
-	dir, err := imagegc.RuntimeDir(ctx, i.Fs)
+	dir, err := contained(i.Calls, foreign.Call{Kind: problem.RuntimeCall, Name: "ImageFsInfo"}, func() (string, error) {
+		return imagegc.RuntimeDir(ctx, i.Fs)
+	})
 	if errors.Is(err, imagegc.ErrNoImageFs) {
 		err = fmt.Errorf("%w; set ImageGC.Dir", err)
 	}

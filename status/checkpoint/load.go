@@ -12,7 +12,11 @@ import (
 // before it are applied again, to the loaded records. It returns the records that hold from then
 // on.
 func (k *Keeper) Load(ctx context.Context) (Loaded, error) {
-	loaded, err := k.options.Store.Load(ctx)
+	var loaded Loaded
+	err := guarded("Load", func() (err error) {
+		loaded, err = k.options.Store.Load(ctx)
+		return err
+	})
 	if err != nil {
 		k.mu.Lock()
 		turn := k.fail(fmt.Errorf("load: %w", err))

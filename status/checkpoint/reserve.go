@@ -48,7 +48,7 @@ func (k *Keeper) keepReserve(now time.Time) time.Duration {
 	if wait := r.retry.Sub(now); wait > 0 {
 		return wait
 	}
-	if err := r.store.Reserve(k.options.Reserve); err != nil {
+	if err := guarded("Reserve", func() error { return r.store.Reserve(k.options.Reserve) }); err != nil {
 		if r.retry.IsZero() {
 			k.logLater(func() { k.options.Logger.Error(err, "No space can be set apart for checkpoints") })
 			k.spend(now)

@@ -172,7 +172,9 @@ func (k *Keeper) write(ctx context.Context, jobs []job) (bad map[types.UID]error
 	}
 	var problems error
 	if len(erase) > 0 {
-		problems = k.options.Store.Delete(ctx, erase)
+		problems = each("Delete", erase, func(uid types.UID) types.UID { return uid }, func(uids []types.UID) error {
+			return k.options.Store.Delete(ctx, uids)
+		})
 	}
 	bad = byPod(problems)
 	var records []*Record
@@ -182,7 +184,9 @@ func (k *Keeper) write(ctx context.Context, jobs []job) (bad map[types.UID]error
 		}
 	}
 	if len(records) > 0 {
-		err := k.options.Store.Write(ctx, records)
+		err := each("Write", records, func(r *Record) types.UID { return r.UID }, func(records []*Record) error {
+			return k.options.Store.Write(ctx, records)
+		})
 		problems = errors.Join(problems, err)
 		for uid, err := range byPod(err) {
 			bad[uid] = err
@@ -342,7 +346,7 @@ func (k *Keeper) logLater(line func()) {
 func (k *Keeper) log(t turn) {
 	switch {
 	case t.began != nil:
-		k.options.Logger.Error(t.began, "checkpoints fail; nothing is removed from the runtime that they should hold")
+		k.options.Logger.Error(t.began, "checkpoints fail; nothing is removed from the runtime that they should hold", stackOf(t.began)...)
 	case t.ended:
 		k.options.Logger.Info("checkpoints are written again", "failedFor", t.failedFor.String())
 	}

@@ -10,6 +10,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/internal/foreign"
 	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/cri"
@@ -258,6 +259,9 @@ func (p *Puller) pullOnce(ctx context.Context, f *flight, auth *runtimeapi.AuthC
 // uncertain reports whether a pull that ended so may have taken effect. Another
 // credential would not help either.
 func uncertain(err error) bool {
+	if errors.As(err, new(*foreign.PanicError)) {
+		return true
+	}
 	switch cri.Class(err) {
 	case runtime.ErrDeadline, runtime.ErrCanceled, runtime.ErrUnavailable:
 		return true
