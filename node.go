@@ -89,7 +89,7 @@ func (p *parts) hidden() []*v1.Pod {
 // buildNode makes the parts that know the state of the node, report it, and shut it down.
 func (p *parts) buildNode() error {
 	c := p.config
-	p.health = node.NewHealth(node.HealthOptions{Runtime: node.WatchRuntime(c.Runtime, p.foreign), Clock: c.Clock, Changed: p.healthChanged, Logger: c.Observe.Logger})
+	p.health = node.NewHealth(node.HealthOptions{Runtime: node.WatchRuntime(c.Runtime, p.foreign), Calls: p.foreign, Clock: c.Clock, Changed: p.healthChanged, Logger: c.Observe.Logger})
 	p.shutdown = &node.Shutdown{
 		File: filepath.Join(c.RootDir, "state", "shutdown.json"), Residents: p.residents,
 		Statuses: p.status, RemovePod: p.pods.RemovePod,

@@ -36,6 +36,8 @@ type Limits struct {
 	// Join: a caller that comes while the function is being called for the same, unchanged subject
 	// waits for that answer. Otherwise it continues without one.
 	Join bool
+	// Keep: a late answer is given to the next caller that joins, as by [Quick].
+	Keep bool
 	// Late is how long the caller waits on once the function's context has ended: a function that heard
 	// it may say what it has found until then, or why it failed.
 	Late time.Duration
@@ -74,7 +76,7 @@ func Ask[T any](ctx context.Context, c *Calls, call Call, limits Limits, f func(
 func askOnce[T any](
 	ctx context.Context, c *Calls, call Call, limits Limits, f func(ctx context.Context) (T, error),
 ) (got T, again bool, err error) {
-	q, turn := c.question(call, false, limits.Bounded)
+	q, turn := c.question(call, limits.Keep, limits.Bounded)
 	own, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	if turn == begins {

@@ -11,6 +11,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/internal/foreign"
 	"github.com/podwright/podwright/internal/problem"
 	"github.com/podwright/podwright/internal/timing"
 )
@@ -31,7 +32,9 @@ type RuntimeStatus interface {
 // HealthOptions configures [NewHealth].
 type HealthOptions struct {
 	Runtime RuntimeStatus
-	Clock   clock.WithTicker
+	// Calls lists the calls of the run; nil: its own.
+	Calls *foreign.Calls
+	Clock clock.WithTicker
 	// Changed is called after the runtime or its network became usable or unusable.
 	Changed func()
 	Logger  logr.Logger
@@ -70,6 +73,9 @@ var errHealthUnknown = errors.New("the runtime has not been asked yet")
 // NewHealth returns a Health that knows nothing yet: nothing is set up before the first good answer
 // (RH2, RH3).
 func NewHealth(options HealthOptions) *Health {
+	if options.Calls == nil {
+		options.Calls = foreign.New(options.Clock)
+	}
 	return &Health{
 		options: options, made: options.Clock.Now(), wellOnce: make(chan struct{}),
 		verdict:   verdict{runtime: errHealthUnknown, network: errHealthUnknown},
@@ -101,7 +107,12 @@ func (h *Health) pause() time.Duration {
 func (h *Health) ask(ctx context.Context) {
 	callCtx, cancel := timing.WithTimeout(ctx, h.options.Clock, healthTimeout)
 	defer cancel()
-	response, err := h.options.Runtime.Status(callCtx, false)
+	// A runtime that does not hear holds up no end of a run. It is not asked again before it has answered, and then its answer counts.
+	call := foreign.Call{Kind: problem.RuntimeCall, Name: "Status"} // WatchRuntime lists its wait
+	limits := foreign.Limits{Join: true, Keep: true, Late: deafAfter}
+	response, err := foreign.Ask(callCtx, h.options.Calls, call, limits, func(ctx context.Context) (*runtimeapi.StatusResponse, error) {
+		return h.options.Runtime.Status(ctx, false)
+	})
 	if ctx.Err() != nil {
 		return
 	}

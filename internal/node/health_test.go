@@ -169,3 +169,33 @@ func TestPausedAgentSaysSoInItsHealth(t *testing.T) {
 		}
 	})
 }
+
+// TestSlowAnswerThatHearsNothingCounts is RH2: a runtime that takes longer than the limit of a question, and does not see that its
+// context ends, is slow, not down.
+func TestSlowAnswerThatHearsNothingCounts(t *testing.T) {
+	for _, takes := range []time.Duration{healthTimeout + deafAfter/2, healthTimeout + healthRetry/2, healthTimeout + 2*healthRetry, 2 * healthTimeout} {
+		t.Run(takes.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rt := &slowAnswers{answers: answers{response: conditions(
+					&runtimeapi.RuntimeCondition{Type: runtimeapi.RuntimeReady, Status: true},
+					&runtimeapi.RuntimeCondition{Type: runtimeapi.NetworkReady, Status: true})}, takes: takes}
+				h := NewHealth(HealthOptions{Runtime: rt, Clock: clock.RealClock{}, Changed: func() {}})
+				ctx, cancel := context.WithCancel(t.Context())
+				ended := make(chan error)
+				go func() { ended <- h.Run(ctx) }()
+				<-time.After(takes + 2*healthRetry)
+				for range 600 {
+					if err := h.Runtime(); err != nil {
+						t.Fatal(err)
+					}
+					<-time.After(time.Second)
+				}
+				cancel()
+				if err := <-ended; err != nil {
+					t.Error(err)
+				}
+				<-time.After(takes) // the call goes on
+			})
+		})
+	}
+}

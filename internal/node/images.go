@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/cleanup"
 	"github.com/podwright/podwright/cleanup/imagegc"
@@ -41,7 +42,12 @@ type Images struct {
 // Collect makes Run remove unused images; o has what this package does not know. If the file system
 // of the images is unknown, images are removed only by age.
 func (i *Images) Collect(o imagegc.Options) (err error) {
-	o.Disk, o.Desired, o.Keep = i.Disk, i.Desired, imagegc.SandboxImages(i.Runtime, i.Kept...)
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	o.Disk, o.Desired = i.Disk, i.Desired
+	kept := imagegc.SandboxImages(i.Runtime, i.Kept...)
+	o.Keep = func(ctx context.Context) ([]string, error) { return answered(ctx, o.Clock, "Status", kept) }
 	o.Permits = func(c imagegc.Choice, now time.Time) (permitted, open bool) {
 		if i.Permit == nil {
 			return true, false
