@@ -54,6 +54,8 @@ type source struct {
 	// answered: the source has spoken; stoodIn: its remembered pods were delivered;
 	// closed: it will not speak again.
 	answered, stoodIn, closed bool
+	// lacks is what the source said of its last set: it is asked once per set, and may say something else of the next.
+	lacks error
 }
 
 var (
@@ -137,9 +139,10 @@ func withoutNil(pods []*v1.Pod) []*v1.Pod {
 
 // pass passes on a set of the source, which has answered unless that fails, also by a panic. The caller has the turn.
 func (s *source) pass(own context.Context, pods []*v1.Pod, deliver func(ctx context.Context, pods []*v1.Pod) error) (admitted []*v1.Pod, complete bool, err error) {
+	lacks := s.undecided()
 	s.mu.Lock()
 	before := s.answered
-	s.answered = true
+	s.answered, s.lacks = true, lacks
 	s.mu.Unlock()
 	taken := before
 	defer func() {
@@ -243,8 +246,9 @@ func (s *source) note(pods []*v1.Pod) {
 	if s.noted && timing.Ended(s.journal.loaded) {
 		return
 	}
-	u, ok := s.Source.(syncloop.Undecided)
-	decided := !ok || u.Undecided() == nil
+	s.mu.Lock()
+	decided := s.lacks == nil
+	s.mu.Unlock()
 	name, named := s.Name(), identities(pods)
 	early := s.journal.beforeLoaded(name, func() {
 		s.journal.renewRetired(name, named)
@@ -347,17 +351,21 @@ func (s *source) hasAnswered() bool {
 	return s.answered
 }
 
-// Undecided returns the source's own answer once the source has answered.
+// Undecided returns what the source has said of its last set.
 func (s *source) Undecided() error {
 	s.mu.Lock()
-	silent, closed := s.stoodIn && !s.answered, s.closed
-	s.mu.Unlock()
-	switch {
-	case silent && closed:
+	defer s.mu.Unlock()
+	switch silent := s.stoodIn && !s.answered; {
+	case silent && s.closed:
 		return errClosed
 	case silent:
 		return errSilent
 	}
+	return s.lacks
+}
+
+// undecided asks the source.
+func (s *source) undecided() error {
 	if u, ok := s.Source.(syncloop.Undecided); ok {
 		return u.Undecided()
 	}

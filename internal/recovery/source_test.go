@@ -205,7 +205,7 @@ func TestWordThatWasNotTakenDoesNotCount(t *testing.T) {
 
 func TestAbilitiesOfASourceShowThroughItsStandIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, newDisk())
+		r := newRig(t, newDisk()).keep()
 		plain := r.journal.Remembering(newFileSource(), true, nil)
 		if p := plain.(syncloop.Preceded).Precedence(); p != syncloop.PrecedenceInProcess || plain.Name() != "file" {
 			t.Errorf("a plain source: %v", p)
@@ -213,6 +213,10 @@ func TestAbilitiesOfASourceShowThroughItsStandIn(t *testing.T) {
 		own := newFileSource()
 		own.LastError = errDisk
 		s := r.journal.Remembering(rich{own}, true, nil)
+		var d deliveries
+		d.run(r, s)
+		own.sets <- nil
+		synctest.Wait()
 		if s.(syncloop.Preceded).Precedence() != syncloop.PrecedenceHTTP || !errors.Is(s.(syncloop.Undecided).Undecided(), errDisk) ||
 			!errors.Is(s.(syncloop.HealthReporter).Health().LastError, errDisk) {
 			t.Error("an ability is lost")

@@ -3,6 +3,7 @@ package recovery
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -274,6 +275,95 @@ func TestPodOfAnotherSourceKeepsItsRecord(t *testing.T) {
 			if _, source := r.journal.Owner(uid); source != "file" || r.disk.get(uid).Lives != 0 {
 				t.Errorf("%s: owner %q, record %+v", uid, source, r.disk.get(uid))
 			}
+		}
+	})
+}
+
+// hasty is a source that says of each set once what it lacks.
+type hasty struct {
+	*fileSource
+	lacks chan error
+	asked atomic.Int32
+}
+
+func (s *hasty) Undecided() error {
+	s.asked.Add(1)
+	select {
+	case err := <-s.lacks:
+		return err
+	default:
+		return nil
+	}
+}
+
+// TestSourceIsAskedOncePerSet: IN9, ND2. What a source says of a set counts for that set, also when it says something else soon
+// after: a pod that it could not name is not taken for one that it dropped.
+func TestSourceIsAskedOncePerSet(t *testing.T) {
+	for _, early := range []bool{false, true} {
+		t.Run(fmt.Sprint("before the records are known ", early), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				disk := newDisk(newRecord("a"), newRecord("b"))
+				r := newRig(t, disk)
+				if !early {
+					r.keep()
+				}
+				own := &hasty{fileSource: newFileSource(), lacks: make(chan error, 1)}
+				s := r.journal.Remembering(own, true, func() bool { return false })
+				var d deliveries
+				var said []error
+				r.again(s, func(ctx context.Context, pods []*v1.Pod) error {
+					said = append(said, s.(syncloop.Undecided).Undecided()) // as the loop does
+					return d.into()(ctx, pods)
+				})
+				own.lacks <- errDisk
+				own.sets <- []*v1.Pod{newPod("a")}
+				pass(time.Second)
+				if early {
+					r.keep()
+				}
+				pass(time.Minute)
+				if n := own.asked.Load(); n != 1 || len(said) != 1 || !errors.Is(said[0], errDisk) {
+					t.Errorf("asked %d times, the loop heard %v", n, said)
+				}
+				if r.journal.Dropped("b") || disk.get("b").Unwanted {
+					t.Error("b counts as dropped, which the source could not name")
+				}
+				own.sets <- []*v1.Pod{newPod("a")}
+				pass(time.Minute)
+				if n := own.asked.Load(); n != 2 || len(said) != 2 || said[1] != nil || !r.journal.Dropped("b") || r.journal.Dropped("a") {
+					t.Errorf("asked %d times, the loop heard %v", n, said)
+				}
+			})
+		})
+	}
+}
+
+// TestSetThatIsCompletedLaterIsTheSame: IN9. What is filled in later does not make a set more than it was.
+func TestSetThatIsCompletedLaterIsTheSame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, newDisk(newRecord("a"), newRecord("b"))).keep()
+		var found atomic.Bool
+		r.journal.options.Admitted = func(pods []*v1.Pod) ([]*v1.Pod, bool) {
+			if !found.Load() {
+				return pods, false
+			}
+			return copies(pods), true
+		}
+		own := &hasty{fileSource: newFileSource(), lacks: make(chan error, 1)}
+		s := r.journal.Remembering(own, true, func() bool { return false })
+		var d deliveries
+		var said []error
+		r.again(s, func(ctx context.Context, pods []*v1.Pod) error {
+			said = append(said, s.(syncloop.Undecided).Undecided())
+			return d.into()(ctx, pods)
+		})
+		own.lacks <- errDisk
+		own.sets <- []*v1.Pod{newPod("a")}
+		pass(time.Second)
+		found.Store(true)
+		pass(time.Minute)
+		if len(said) != 2 || !errors.Is(said[0], errDisk) || !errors.Is(said[1], errDisk) || own.asked.Load() != 1 {
+			t.Errorf("asked %d times, the loop heard %v", own.asked.Load(), said)
 		}
 	})
 }
