@@ -42,7 +42,7 @@ func BenchmarkMux(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			x := newMux([]Source{newScripted("file"), newScripted("other")}, clock.RealClock{}, nil, m)
+			x := newMux([]member{{source: newScripted("file"), name: "file"}, {source: newScripted("other"), name: "other"}}, clock.RealClock{}, nil, m)
 			pods := newPods(n)
 			if err := x.deliver(b.Context(), "file", pods); err != nil {
 				b.Fatal(err)

@@ -157,10 +157,15 @@ func New(dispatch func(Work), options Options) (*Loop, error) {
 	if dispatch == nil {
 		problems = append(problems, errors.New("dispatch is nil"))
 	}
+	var sources []member
 	for i, s := range options.Sources {
-		if err := checkSource(s, options.Sources[:i]); err != nil {
+		one, err := newMember(s, func(name string) bool {
+			return slices.ContainsFunc(sources, func(other member) bool { return other.name == name })
+		})
+		if err != nil {
 			problems = append(problems, fmt.Errorf("source %d: %w", i, err))
 		}
+		sources = append(sources, one)
 	}
 	if options.HousekeepingPeriod < 0 || options.StuckAfter < 0 || options.SourceDeadline < 0 {
 		problems = append(problems, errors.New("HousekeepingPeriod, StuckAfter and SourceDeadline must not be negative"))
@@ -183,8 +188,8 @@ func New(dispatch func(Work), options Options) (*Loop, error) {
 	}
 	l := &Loop{
 		options: options, dispatch: dispatch, metrics: m, calls: foreign.New(options.Clock),
-		sources: newSources(options.Sources),
-		mux:     newMux(options.Sources, options.Clock, options.Recorder, m),
+		sources: newSources(sources),
+		mux:     newMux(sources, options.Clock, options.Recorder, m),
 		store:   newStore(),
 		readyC:  make(chan struct{}),
 		trigger: make(chan struct{}, 1), gateChanged: make(chan struct{}, 1), answers: make(chan struct{}, 1),
@@ -224,8 +229,8 @@ func (l *Loop) Sources() []SourceStatus {
 	all := l.sources.list()
 	statuses := l.mux.status(all)
 	for i, s := range all {
-		if r, ok := s.(HealthReporter); ok {
-			statuses[i].Health = l.healthOf(s.Name(), r)
+		if r, ok := s.source.(HealthReporter); ok {
+			statuses[i].Health = l.healthOf(s.name, r)
 		}
 	}
 	return statuses

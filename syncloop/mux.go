@@ -50,7 +50,7 @@ type mux struct {
 	leftOut     leftOut
 }
 
-func newMux(sources []Source, c clock.PassiveClock, recorder EventRecorder, m *metrics) *mux {
+func newMux(sources []member, c clock.PassiveClock, recorder EventRecorder, m *metrics) *mux {
 	x := &mux{
 		clock: c, recorder: recorder, metrics: m,
 		turn:        make(chan struct{}, 1),
@@ -69,35 +69,31 @@ func newMux(sources []Source, c clock.PassiveClock, recorder EventRecorder, m *m
 }
 
 // register makes room for a source. The caller holds turn, or x is not shared yet.
-func (x *mux) register(s Source) {
-	precedence := PrecedenceInProcess
-	if p, ok := s.(Preceded); ok {
-		precedence = p.Precedence()
-	}
-	w := &wanted{name: s.Name(), precedence: precedence}
+func (x *mux) register(s member) {
+	w := &wanted{name: s.name, precedence: s.precedence}
 	x.desired.add(w)
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if u, ok := s.(Undecided); ok {
+	if u, ok := s.source.(Undecided); ok {
 		x.undecided[w.name] = u
 	}
 	x.sources[w.name] = w
-	x.statuses[w.name] = &SourceStatus{Name: w.name, Precedence: precedence}
+	x.statuses[w.name] = &SourceStatus{Name: w.name, Precedence: w.precedence}
 }
 
 // add makes room for a source and then starts it, in its turn (R4).
-func (x *mux) add(ctx context.Context, s Source, start func() error) error {
+func (x *mux) add(ctx context.Context, s member, start func() error) error {
 	if err := x.take(ctx); err != nil {
 		return err
 	}
 	defer func() { <-x.turn }()
-	if x.lookup(s.Name()) != nil {
-		return fmt.Errorf("syncloop: source cannot be added: two sources are called %q", s.Name())
+	if x.lookup(s.name) != nil {
+		return fmt.Errorf("syncloop: source cannot be added: two sources are called %q", s.name)
 	}
 	x.register(s)
 	err := start()
 	if err != nil {
-		x.unregister(s.Name())
+		x.unregister(s.name)
 	}
 	return err
 }
@@ -343,16 +339,12 @@ func (x *mux) update(source string, f func(*SourceStatus)) {
 }
 
 // status returns copies of the statuses, in the order of the sources.
-func (x *mux) status(sources []Source) []SourceStatus {
-	names := make([]string, len(sources))
-	for i, s := range sources {
-		names[i] = s.Name() // without the lock: a source may deliver under a lock that this needs
-	}
+func (x *mux) status(sources []member) []SourceStatus {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	out := make([]SourceStatus, 0, len(names))
-	for _, name := range names {
-		out = append(out, *x.statuses[name])
+	out := make([]SourceStatus, 0, len(sources))
+	for _, s := range sources {
+		out = append(out, *x.statuses[s.name])
 	}
 	return out
 }

@@ -2,6 +2,9 @@ package syncloop
 
 import (
 	"context"
+	"runtime"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -70,11 +73,13 @@ type lockedSource struct {
 
 func (s lockedSource) Name() string { return s.name() }
 
-// TestNamesAreAskedForWithoutALock: a source may hold the lock that guards its name while it delivers.
+// TestNamesAreAskedForWithoutALock: a source may hold the lock that guards its name while it delivers, and so have its turn.
 func TestNamesAreAskedForWithoutALock(t *testing.T) {
 	var l *Loop
+	var asked []string
 	named := func(name string) Source {
 		return lockedSource{newScripted(name), func() string {
+			asked = append(asked, name)
 			for what, mu := range map[string]interface {
 				TryLock() bool
 				Unlock()
@@ -83,6 +88,9 @@ func TestNamesAreAskedForWithoutALock(t *testing.T) {
 					t.Fatalf("the name is asked for with the lock of %s held", what)
 				}
 				mu.Unlock()
+			}
+			if len(l.mux.turn) > 0 {
+				t.Fatal("the name is asked for in a source's turn")
 			}
 			return name
 		}}
@@ -103,4 +111,73 @@ func TestNamesAreAskedForWithoutALock(t *testing.T) {
 	if len(l.Sources()) != 3 || l.Undecided() != nil || l.Ready() {
 		t.Errorf("%+v", l.Sources())
 	}
+	if !slices.Equal(asked, []string{"first", "second", "first"}) {
+		t.Errorf("asked for the names of %q: each is asked once when it is added", asked)
+	}
+}
+
+// TestSourceDeliversUnderALockWhileAnotherIsAdded: IN6. A source needs the lock of its deliveries for its name, too, and begins
+// one while another source is added. Neither waits for the other.
+func TestSourceDeliversUnderALockWhileAnotherIsAdded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first, l := &sharing{scripted: newScripted("first")}, &log{}
+		loop, stop := run(t, l, Options{Sources: []Source{first}})
+		defer stop()
+		added := asking{newScripted("other"), func() {
+			first.set(newPod("a", "a"))
+			for range 1000 { // until it delivers, or has delivered
+				if !first.mu.TryLock() {
+					return
+				}
+				first.mu.Unlock()
+				runtime.Gosched()
+			}
+		}}
+		soon, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := loop.AddSource(soon, added); err != nil {
+			t.Errorf("AddSource: %v", err)
+		}
+		l.want(t, "the set", "create a")
+		if all := loop.Sources(); len(all) != 2 || !all[0].Seen || all[0].Name != "first" || all[0].Precedence != PrecedenceFile {
+			t.Errorf("%+v", all)
+		}
+	})
+}
+
+// asking is a source that does something when it is asked for its precedence.
+type asking struct {
+	*scripted
+	asked func()
+}
+
+func (a asking) Precedence() Precedence {
+	a.asked()
+	return PrecedenceFile
+}
+
+// sharing is a source that holds a lock while it delivers, and needs it for its name and precedence.
+type sharing struct {
+	*scripted
+	mu sync.Mutex
+}
+
+func (s *sharing) Name() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.scripted.Name()
+}
+
+func (s *sharing) Precedence() Precedence {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return PrecedenceFile
+}
+
+func (s *sharing) Run(ctx context.Context, deliver func(ctx context.Context, pods []*v1.Pod) error) error {
+	return s.scripted.Run(ctx, func(ctx context.Context, pods []*v1.Pod) error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return deliver(ctx, pods)
+	})
 }

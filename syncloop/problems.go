@@ -28,8 +28,8 @@ func (l *Loop) Problems() []problem.Problem {
 	}
 	out = append(out, l.mux.missing(now)...)
 	for _, s := range l.sources.list() {
-		if r, ok := s.(ProblemReporter); ok {
-			found, _ := ask(l.reports, s.Name()+".Unreadable", r.Unreadable)
+		if r, ok := s.source.(ProblemReporter); ok {
+			found, _ := ask(l.reports, s.name+".Unreadable", r.Unreadable)
 			out = append(out, found...)
 		}
 	}

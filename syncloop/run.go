@@ -53,13 +53,13 @@ func (l *Loop) Run(ctx context.Context) error {
 	defer wg.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // before wg.Wait: the goroutines end with it
-	l.sources.start(func(s Source) {
+	l.sources.start(func(s member) {
 		wg.Go(func() {
 			defer l.sources.ended()
 			l.runSource(ctx, s)
 		})
 		if l.options.SourceDeadline > 0 {
-			wg.Go(func() { l.awaitSource(ctx, s) })
+			wg.Go(func() { l.awaitSource(ctx, s.name) })
 		}
 	})
 	defer l.sources.stop() // from here on none is added to wg

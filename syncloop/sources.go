@@ -26,12 +26,20 @@ const (
 	sourceRetryMax = 20 * time.Second
 )
 
+// member is a source with what it is asked for only once: it may need a lock for the answer that it, or another one, holds while
+// it delivers.
+type member struct {
+	source     Source
+	name       string
+	precedence Precedence
+}
+
 // sources are the sources of a loop and the goroutines that run them.
 type sources struct {
 	mu  sync.Mutex
-	all []Source
+	all []member
 	// run starts the goroutines of a source; nil while the loop does not run.
-	run  func(Source)
+	run  func(member)
 	over bool // the loop has ended
 	open int  // sources whose goroutine runs
 
@@ -39,33 +47,37 @@ type sources struct {
 	news chan struct{}
 }
 
-func newSources(all []Source) *sources {
-	return &sources{all: slices.Clone(all), news: make(chan struct{}, 1)}
+func newSources(all []member) *sources {
+	return &sources{all: all, news: make(chan struct{}, 1)}
 }
 
-// checkSource returns what is wrong with a source that is added to others.
-func checkSource(s Source, others []Source) error {
+// newMember checks a source that is added to others; taken reports whether one of those has a name.
+func newMember(s Source, taken func(name string) bool) (member, error) {
 	if s == nil {
-		return errors.New("it is nil")
+		return member{}, errors.New("it is nil")
 	}
-	if strings.TrimSpace(s.Name()) == "" {
-		return errors.New("it has no name")
+	m := member{source: s, name: s.Name(), precedence: PrecedenceInProcess}
+	if strings.TrimSpace(m.name) == "" {
+		return member{}, errors.New("it has no name")
 	}
-	if slices.ContainsFunc(others, func(o Source) bool { return o != nil && o.Name() == s.Name() }) {
-		return fmt.Errorf("two sources are called %q", s.Name())
+	if taken(m.name) {
+		return member{}, fmt.Errorf("two sources are called %q", m.name)
 	}
-	return nil
+	if p, ok := s.(Preceded); ok {
+		m.precedence = p.Precedence()
+	}
+	return m, nil
 }
 
 // list returns the sources; the caller must not change it.
-func (x *sources) list() []Source {
+func (x *sources) list() []member {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return slices.Clip(x.all)
 }
 
 // start runs the sources, and from now on those that are added.
-func (x *sources) start(run func(Source)) {
+func (x *sources) start(run func(member)) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.run = run
@@ -111,25 +123,20 @@ func (x *sources) tell() {
 // The error says what is wrong with the source, or that the loop has ended.
 func (l *Loop) AddSource(ctx context.Context, s Source) error {
 	x := l.sources
-	if err := checkSource(s, x.list()); err != nil {
+	added, err := newMember(s, func(name string) bool { return l.mux.lookup(name) != nil }) // before it has the turn
+	if err != nil {
 		return fmt.Errorf("syncloop: source cannot be added: %w", err)
 	}
-	// Names are asked for without x.mu: a source may need a lock of its own for it, and hold that while it delivers. Only one
-	// source is added at a time, so that x.all does not change meanwhile.
-	name := s.Name()
-	return l.mux.add(ctx, s, func() error {
-		if err := checkSource(s, x.list()); err != nil {
-			return fmt.Errorf("syncloop: source cannot be added: %w", err)
-		}
+	return l.mux.add(ctx, added, func() error {
 		x.mu.Lock()
 		defer x.mu.Unlock()
 		if x.over {
-			return fmt.Errorf("syncloop: source %q cannot be added: %w", name, errRunning)
+			return fmt.Errorf("syncloop: source %q cannot be added: %w", added.name, errRunning)
 		}
-		x.all = append(x.all, s)
+		x.all = append(x.all, added)
 		if x.run != nil {
 			x.open++
-			x.run(s)
+			x.run(added)
 		}
 		x.tell()
 		return nil
@@ -137,22 +144,22 @@ func (l *Loop) AddSource(ctx context.Context, s Source) error {
 }
 
 // awaitSource declares a source seen if it stays silent for too long (R5).
-func (l *Loop) awaitSource(ctx context.Context, s Source) {
+func (l *Loop) awaitSource(ctx context.Context, name string) {
 	if timing.Sleep(ctx, l.options.Clock, l.options.SourceDeadline) != nil {
 		return
 	}
-	declared, err := l.mux.declare(ctx, s.Name())
+	declared, err := l.mux.declare(ctx, name)
 	if declared && err == nil {
 		l.options.Logger.Error(errSilentSource, "Source counts as heard, as configured: what it may want is not desired",
-			"source", s.Name(), "deadline", l.options.SourceDeadline)
+			"source", name, "deadline", l.options.SourceDeadline)
 	}
 }
 
 var errSilentSource = errors.New("the source has said nothing since it was started")
 
 // runSource keeps one source running until it is closed or ctx ends.
-func (l *Loop) runSource(ctx context.Context, source Source) {
-	name, delay := source.Name(), time.Duration(0)
+func (l *Loop) runSource(ctx context.Context, source member) {
+	name, delay := source.name, time.Duration(0)
 	started := l.options.Clock.Now()
 	l.mux.update(name, func(s *SourceStatus) { s.Started = started })
 	for {
@@ -216,11 +223,11 @@ var errClosedUnheard = errors.New("the source was closed before it named its pod
 
 // runOnce runs a source until it ends or ctx does. If the source then still runs, the loop no
 // longer waits for it, and it cannot deliver any more (IN6).
-func (l *Loop) runOnce(ctx context.Context, source Source, deliver func(run, own context.Context, pods []*v1.Pod) error) error {
-	call := foreign.Call{Kind: problem.Source, Name: "Run of the source " + source.Name()}
+func (l *Loop) runOnce(ctx context.Context, source member, deliver func(run, own context.Context, pods []*v1.Pod) error) error {
+	call := foreign.Call{Kind: problem.Source, Name: "Run of the source " + source.name}
 	_, err := foreign.Ask(ctx, l.calls, call, foreign.Limits{}, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, l.contain(ctx, func() error {
-			return source.Run(ctx, func(own context.Context, pods []*v1.Pod) error { return deliver(ctx, own, pods) })
+			return source.source.Run(ctx, func(own context.Context, pods []*v1.Pod) error { return deliver(ctx, own, pods) })
 		})
 	})
 	return err

@@ -44,7 +44,8 @@ func NewOwnUIDs(path string, wants func(source string) bool) *OwnUIDs {
 // Wrap returns a source whose pods have the node's own UIDs, or the source itself if it needs none.
 // Without a key it returns the source and an error.
 func (o *OwnUIDs) Wrap(s syncloop.Source) (syncloop.Source, error) {
-	if !o.wants(s.Name()) {
+	name := s.Name()
+	if !o.wants(name) {
 		return s, nil
 	}
 	o.mu.Lock()
@@ -56,7 +57,7 @@ func (o *OwnUIDs) Wrap(s syncloop.Source) (syncloop.Source, error) {
 		}
 		o.key = key
 	}
-	return &renamed{s, o.key}, nil
+	return &renamed{s, name, o.key}, nil
 }
 
 // nodeKey reads the node's key, or creates it.
@@ -89,7 +90,8 @@ func uid(key []byte, source string, pod *v1.Pod) types.UID {
 // renamed is a source whose pods get other UIDs.
 type renamed struct {
 	syncloop.Source
-	key []byte
+	name string // asked for once, see source
+	key  []byte
 }
 
 var (
@@ -98,6 +100,9 @@ var (
 	_ syncloop.Undecided       = (*renamed)(nil)
 	_ syncloop.ProblemReporter = (*renamed)(nil)
 )
+
+// Name returns that of the source.
+func (s *renamed) Name() string { return s.name }
 
 // Run delivers what the source delivers, under other UIDs.
 func (s *renamed) Run(ctx context.Context, deliver func(ctx context.Context, pods []*v1.Pod) error) error {
@@ -112,7 +117,7 @@ func (s *renamed) Run(ctx context.Context, deliver func(ctx context.Context, pod
 				continue
 			}
 			q := *p
-			q.UID = uid(s.key, s.Name(), p)
+			q.UID = uid(s.key, s.name, p)
 			if p.Annotations[podinfo.AnnotationHash] == string(p.UID) { // D5
 				q.Annotations = maps.Clone(p.Annotations)
 				q.Annotations[podinfo.AnnotationHash] = string(q.UID)

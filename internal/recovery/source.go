@@ -36,6 +36,8 @@ var errClosed = errors.New("the source was closed before it named its pods; they
 // that no pod it may want is taken for a leftover.
 type source struct {
 	syncloop.Source
+	// name is asked for once: a source may need a lock for it that it holds while it delivers.
+	name    string
 	journal *Journal
 	clock   clock.WithTickerAndDelayedExecution
 	// standIn: the records may stand in at all.
@@ -72,8 +74,11 @@ var (
 // heard.
 func (j *Journal) Remembering(s syncloop.Source, standIn bool, sourcesReady func() bool) syncloop.Source {
 	j.sources.Add(1)
-	return &source{Source: s, journal: j, clock: j.clock, standIn: standIn, sourcesReady: sourcesReady, turn: make(chan struct{}, 1)}
+	return &source{Source: s, name: s.Name(), journal: j, clock: j.clock, standIn: standIn, sourcesReady: sourcesReady, turn: make(chan struct{}, 1)}
 }
+
+// Name returns that of the source.
+func (s *source) Name() string { return s.name }
 
 // Run runs the source, and delivers in its place if the source does not.
 func (s *source) Run(ctx context.Context, deliver func(ctx context.Context, pods []*v1.Pod) error) error {
@@ -150,7 +155,7 @@ func (s *source) pass(own context.Context, pods []*v1.Pod, deliver func(ctx cont
 		defer s.mu.Unlock()
 		s.answered = taken
 	}()
-	s.journal.renewRetired(s.Name(), pods)
+	s.journal.renewRetired(s.name, pods)
 	s.deliveries++
 	admitted, complete = s.admitted(pods)
 	if err = deliver(own, admitted); err != nil {
@@ -249,7 +254,7 @@ func (s *source) note(pods []*v1.Pod) {
 	s.mu.Lock()
 	decided := s.lacks == nil
 	s.mu.Unlock()
-	name, named := s.Name(), identities(pods)
+	name, named := s.name, identities(pods)
 	early := s.journal.beforeLoaded(name, func() {
 		s.journal.renewRetired(name, named)
 		if decided {
@@ -323,7 +328,7 @@ func (s *source) remember(ctx context.Context, deliver func(ctx context.Context,
 
 // rememberNow is remember for the holder of turn.
 func (s *source) rememberNow(ctx context.Context, deliver func(ctx context.Context, pods []*v1.Pod) error) {
-	pods := lastDesired(s.journal.keeper.All(), s.Name())
+	pods := lastDesired(s.journal.keeper.All(), s.name)
 	s.mu.Lock()
 	silent := !s.answered && !s.stoodIn && len(pods) > 0
 	s.stoodIn = s.stoodIn || silent

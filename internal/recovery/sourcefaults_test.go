@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -366,4 +368,50 @@ func TestSetThatIsCompletedLaterIsTheSame(t *testing.T) {
 			t.Errorf("asked %d times, the loop heard %v", own.asked.Load(), said)
 		}
 	})
+}
+
+// locking is a source that needs a lock for its name, and holds it while it delivers.
+type locking struct {
+	*fileSource
+	mu sync.Mutex
+}
+
+func (s *locking) Name() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.fileSource.Name()
+}
+
+func (s *locking) Run(ctx context.Context, deliver func(context.Context, []*v1.Pod) error) error {
+	return s.fileSource.Run(ctx, func(ctx context.Context, pods []*v1.Pod) error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return deliver(ctx, pods)
+	})
+}
+
+// TestSourceDeliversUnderTheLockOfItsName: IN6. It does not wait for itself, also if its pods get UIDs of the node (PS8) and if
+// its remembered ones ran before.
+func TestSourceDeliversUnderTheLockOfItsName(t *testing.T) {
+	for _, ownUIDs := range []bool{false, true} {
+		t.Run(fmt.Sprint("own UIDs ", ownUIDs), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, newDisk(newRecord("a"), newRecord("b"))).keep()
+				own := &locking{fileSource: newFileSource()}
+				wrapped, err := NewOwnUIDs(filepath.Join(t.TempDir(), "key"), func(string) bool { return ownUIDs }).Wrap(own)
+				if err != nil {
+					t.Fatal(err)
+				}
+				s := r.journal.Remembering(wrapped, true, func() bool { return false })
+				var d deliveries
+				r.again(s, d.into())
+				pass(defaultStandIn)
+				own.sets <- []*v1.Pod{newPod("a")}
+				pass(time.Minute)
+				if all := d.all(); len(all) != 2 || len(all[0]) != 2 || len(all[1]) != 1 || !r.journal.Dropped("b") || s.Name() != "file" {
+					t.Errorf("delivered: %v", all)
+				}
+			})
+		})
+	}
 }
