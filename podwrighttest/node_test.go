@@ -144,8 +144,12 @@ func TestCrashKeepsWhatWasWritten(t *testing.T) {
 		if started := n.Runtime().Facts(job.UID, "main").Started; started != 1 {
 			t.Errorf("started %d times", started)
 		}
-		if got, want := n.Phases("job"), []v1.PodPhase{v1.PodPending, v1.PodRunning, v1.PodFailed}; !slices.Equal(got, want) {
-			t.Errorf("the sink heard %v, want %v", got, want)
+		heard := n.Phases("job")
+		if heard[0] == v1.PodPending { // it may be overtaken: sinks get the newest status
+			heard = heard[1:]
+		}
+		if want := []v1.PodPhase{v1.PodRunning, v1.PodFailed}; !slices.Equal(heard, want) {
+			t.Errorf("the sink heard %v, want %v", heard, want)
 		}
 	})
 }
