@@ -85,7 +85,8 @@ func (m *Manager) translate(uid types.UID) types.UID {
 	return m.options.Mirrors.TranslateUID(uid)
 }
 
-// setContainer applies a change to the container with this ID, if there is one.
+// setContainer applies a change to the container with this ID, if there is one. The status stays one of the
+// generation of which it was made: what happens to a container says nothing about a newer spec (5.8).
 func (m *Manager) setContainer(uid types.UID, id runtime.ContainerID, change func(*v1.Pod, *v1.PodStatus, *v1.ContainerStatus) bool) {
 	uid = m.translate(uid)
 	m.mu.Lock()
@@ -112,8 +113,9 @@ func (m *Manager) setContainer(uid types.UID, id runtime.ContainerID, change fun
 	}
 }
 
-// update runs the steps of 7.3. It logs once the lock is released.
+// update runs the steps of 7.3 with a status that it may change. It logs once the lock is released.
 func (m *Manager) update(pod *v1.Pod, status *v1.PodStatus, force, finished bool) error {
+	status.ObservedGeneration = max(status.ObservedGeneration, pod.Generation)
 	m.mu.Lock()
 	e := m.pods[pod.UID]
 	var old *v1.PodStatus
@@ -241,7 +243,7 @@ func (m *Manager) updateLocked(pod *v1.Pod, e *entry, old, status *v1.PodStatus,
 func (m *Manager) unchanged(pod *v1.Pod, e *entry, status *v1.PodStatus) bool {
 	probe := *status
 	probe.StartTime = e.status.StartTime
-	probe.ObservedGeneration = max(status.ObservedGeneration, pod.Generation, e.status.ObservedGeneration)
+	probe.ObservedGeneration = max(status.ObservedGeneration, e.status.ObservedGeneration)
 	return equalStatus(e.status, &probe, messageLimit(pod))
 }
 
@@ -274,7 +276,7 @@ func completed(pod *v1.Pod, old, status *v1.PodStatus, now time.Time) *v1.PodSta
 	case s.StartTime == nil:
 		s.StartTime = &at
 	}
-	s.ObservedGeneration = max(s.ObservedGeneration, pod.Generation, old.ObservedGeneration)
+	s.ObservedGeneration = max(s.ObservedGeneration, old.ObservedGeneration)
 	normalize(pod, s)
 	return s
 }

@@ -2,6 +2,7 @@ package enginetest_test
 
 import (
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -124,5 +125,64 @@ func TestObservedGenerationIsEverywhere(t *testing.T) {
 		p = refused
 		r.set(refused)
 		step("refused", 5, func(s *v1.PodStatus) bool { return s.Phase == v1.PodFailed })
+	})
+}
+
+// TestResizeIsObservedOnceItIsDecided: status.md 5.8, 7.6. A client that waits for a resize sees its generation once there is
+// something to see, whatever probes say meanwhile, and a restart of the agent changes nothing about it.
+func TestResizeIsObservedOnceItIsDecided(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var failing atomic.Bool
+		rt, root := fake.New(fake.Options{Script: func(fake.Launch) fake.Script {
+			return fake.Script{Exec: func(fake.Exec) fake.ExecResult {
+				if failing.Load() {
+					return fake.ExecResult{Code: 1}
+				}
+				return fake.ExecResult{}
+			}}
+		}}), t.TempDir()
+		r := newRig(t, rt, root, allocatable("4")).start()
+		p := sized(newPod("web"), "100m", "64Mi")
+		p.Generation = 1
+		p.Spec.Containers[0].ReadinessProbe = &v1.Probe{
+			ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"ready"}}}, PeriodSeconds: 1, FailureThreshold: 1,
+		}
+		r.set(p)
+		r.phase(p.UID, v1.PodRunning, 10*time.Second)
+		shown := func(what string, want int64, isReady bool) {
+			t.Helper()
+			s := r.pod(p.UID).Status
+			if s.ObservedGeneration != want || s.ContainerStatuses[0].Ready != isReady {
+				t.Errorf("%s: generation %d, ready %t, want %d, %t", what, s.ObservedGeneration, s.ContainerStatuses[0].Ready, want, isReady)
+			}
+			for _, c := range s.Conditions {
+				if c.ObservedGeneration != want {
+					t.Errorf("%s: %s is of generation %d, want %d", what, c.Type, c.ObservedGeneration, want)
+				}
+			}
+		}
+		rt.SetConditions(true, false)
+		<-time.After(time.Minute)
+		shown("running", 1, true)
+		p = sized(p, "200m", "64Mi")
+		p.Generation = 2
+		r.set(p)
+		<-time.After(30 * time.Second)
+		shown("without a network", 1, true)
+		failing.Store(true)
+		<-time.After(30 * time.Second)
+		shown("not ready", 1, false)
+		r.stop()
+		r = newRig(t, rt, root, allocatable("4")).start()
+		r.set(p)
+		<-time.After(30 * time.Second)
+		shown("the next agent", 1, false)
+		if n := rt.CallCount(fake.UpdateContainerResources); n != 0 {
+			t.Errorf("%d resizes", n)
+		}
+		rt.SetConditions(true, true)
+		r.shows(p.UID, "200m", "64Mi")
+		r.pending(p.UID, "")
+		shown("with a network", 2, false)
 	})
 }

@@ -40,8 +40,9 @@ func (s *Syncer) judge(pod *v1.Pod) (admission.Verdict, error) {
 	return admission.Refuse(admission.ReasonUnexpected, "%v", err), nil
 }
 
-// block stops the containers of a pod that may not run now, and publishes why (AD6).
-func (s *Syncer) block(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus, v admission.Verdict) (podworkers.SyncResult, error) {
+// block stops the containers of a pod that may not run now, and publishes why (AD6). pod is the desired pod as it was
+// allocated.
+func (s *Syncer) block(ctx context.Context, desired, pod *v1.Pod, view *runtime.PodStatus, v admission.Verdict) (podworkers.SyncResult, error) {
 	acted := false
 	if view.Running() {
 		acted = true
@@ -56,7 +57,8 @@ func (s *Syncer) block(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus
 		seen(ctx, fresh)
 		view = fresh
 	}
-	published, _ := s.store(pod, s.blockedInput(pod, view, v))
+	in, _ := asObserved(s.blockedInput(pod, view, v), desired)
+	published, _ := s.store(pod, in)
 	if podinfo.Terminal(published.Phase) {
 		return podworkers.SyncResult{Acted: acted, Terminal: true}, nil
 	}

@@ -54,6 +54,34 @@ func (s *Syncer) input(pod *v1.Pod, view *runtime.PodStatus, ended bool, amend p
 	return in
 }
 
+// asObserved makes the status of a pod one of the generation observed before, as long as what the
+// desired pod asks for is not decided: a client takes a newer generation without a condition for a
+// resize that is done (spec/status.md 5.8). It reports whether it did.
+func asObserved(in status.Input, desired *v1.Pod) (status.Input, bool) {
+	observed := in.Pod.Status.ObservedGeneration // after a restart it may be newer than what is remembered
+	if in.Old != nil {
+		observed = max(observed, in.Old.ObservedGeneration)
+	}
+	if desired.Generation <= observed || decided(in, desired) {
+		return in, false
+	}
+	older := *in.Pod
+	older.Generation = observed
+	in.Pod = &older
+	return in, true
+}
+
+// decided reports whether the conditions, or what was allocated, are the answer to what the pod asks
+// for in this generation.
+func decided(in status.Input, desired *v1.Pod) bool {
+	for i := range in.Resize {
+		if in.Resize[i].Type == v1.PodResizePending {
+			return in.Resize[i].ObservedGeneration == desired.Generation
+		}
+	}
+	return in.Pod == desired
+}
+
 // store generates the pod's status and hands it on. It returns the status even if that was
 // dropped, because the steps still follow it. An end imposed on the pod, such as an eviction,
 // stays part of its statuses until one of them is accepted.
@@ -62,7 +90,7 @@ func (s *Syncer) store(pod *v1.Pod, in status.Input) (v1.PodStatus, error) {
 		in.Amend = s.stopping.untold(pod.UID)
 	}
 	generated := status.Generate(in)
-	err := s.statuses.SetPodStatus(pod, generated)
+	err := s.statuses.SetPodStatus(in.Pod, generated)
 	if err != nil {
 		err = fmt.Errorf("store the status: %w", err)
 	}

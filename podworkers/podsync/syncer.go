@@ -85,6 +85,7 @@ func (s *Syncer) SyncPod(ctx context.Context, _ podworkers.UpdateType, pod, _ *v
 	if !verdict.Admitted() && !view.Running() {
 		in = s.blockedInput(pod, view, verdict)
 	}
+	in, withheld := asObserved(in, desired)
 	published, _ := s.store(pod, in)
 	s.o.Restarts.Seen(pod, view)
 	if podinfo.Terminal(published.Phase) {
@@ -102,7 +103,7 @@ func (s *Syncer) SyncPod(ctx context.Context, _ podworkers.UpdateType, pod, _ *v
 	}
 	if !verdict.Admitted() {
 		s.held.remove(pod.UID)
-		return s.block(ctx, pod, view, verdict)
+		return s.block(ctx, desired, pod, view, verdict)
 	}
 	if err := s.hold(pod, view); err != nil {
 		return podworkers.SyncResult{}, err
@@ -110,7 +111,7 @@ func (s *Syncer) SyncPod(ctx context.Context, _ podworkers.UpdateType, pod, _ *v
 	if err := s.o.Network(); err != nil && !pod.Spec.HostNetwork {
 		return podworkers.SyncResult{}, s.awaitNetwork(pod, err)
 	}
-	if pod, err = s.allocate(desired, view); err != nil {
+	if pod, err = s.allocate(desired, view, withheld); err != nil {
 		return podworkers.SyncResult{}, err
 	}
 	s.o.Probes.AddPod(pod)
@@ -147,13 +148,13 @@ func (s *Syncer) awaitNetwork(pod *v1.Pod, why error) error {
 }
 
 // allocate grants the pod the resources it may have now, and publishes what was decided
-// about its request.
-func (s *Syncer) allocate(desired *v1.Pod, view *runtime.PodStatus) (*v1.Pod, error) {
+// about its request. withheld says that the last status left the generation out.
+func (s *Syncer) allocate(desired *v1.Pod, view *runtime.PodStatus, withheld bool) (*v1.Pod, error) {
 	pod, changed, err := s.o.Allocations.Allocate(desired)
 	if err != nil {
 		return pod, err
 	}
-	if changed {
+	if changed || withheld {
 		_, _ = s.publish(pod, view, false, nil)
 	}
 	return pod, nil
