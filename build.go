@@ -167,7 +167,7 @@ func (p *parts) podOptions() pods.Options {
 	u := p.users()
 	o.Volumes, o.Objects, o.Services = u.Volumes(o.Volumes), u.Objects(o.Objects), u.Services(o.Services)
 	o.Projections, o.Grants, o.ImagePull.Credentials = u.Projections(o.Projections), u.Grants(o.Grants), u.ImageCredentials(o.ImagePull.Credentials)
-	o.RuntimeClasses, o.SandboxReady = u.RuntimeClasses(o.RuntimeClasses), u.SandboxReady(o.SandboxReady)
+	o.RuntimeClasses, o.SandboxReady = u.RuntimeClasses(o.RuntimeClasses), u.SandboxReady(func(uid types.UID) { p.status.SetSandboxReady(uid) }, o.SandboxReady)
 	o.RootDir, o.LogDir, o.LinkDir = c.RootDir, c.Storage.LogDir, c.Storage.LogLinkDir
 	o.OwnerID, o.NodeName, o.HostIPs = c.Node.OwnerID, c.Node.Name, p.self.Addresses
 	o.ClusterDNS, o.ClusterDomain = c.Node.ClusterDNS, c.Node.ClusterDomain

@@ -70,6 +70,13 @@ func (a *fakeAPI) DeletePod(_ context.Context, ref PodRef) error {
 	return nil
 }
 
+// stored returns what was stored so far.
+func (a *fakeAPI) stored() []Update {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.stores)
+}
+
 // edit changes a pod at the API from outside.
 func (a *fakeAPI) edit(name string, change podOption) *v1.Pod {
 	a.mu.Lock()

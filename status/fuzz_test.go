@@ -58,6 +58,8 @@ func randomLife(t *rapid.T) {
 			w.checkCached(m)
 			m.SetContainerStartup(w.pod.UID, r.ID, rapid.Bool().Draw(t, "started"))
 			w.checkCached(m)
+			m.SetSandboxReady(w.pod.UID)
+			w.checkCached(m)
 		}
 		if rapid.IntRange(0, 15).Draw(t, "terminate") == 0 {
 			if err := m.TerminatePod(w.pod); err != nil {

@@ -107,6 +107,8 @@ type entry struct {
 	status   *v1.PodStatus
 	version  uint64
 	finished bool
+	// calm is until when an API need not have this version: pods that start quickly cost it no write more (5.4).
+	calm time.Time
 	// changed is when version was accepted, ended when the phase became terminal.
 	changed, ended time.Time
 	// starting is when the pod had its first status. It is zero once the pod has run, and for a pod
@@ -268,7 +270,7 @@ func (m *Manager) Get(uid types.UID) (v1.PodStatus, bool) {
 }
 
 // Flush waits, while Run runs, until every sink has every change that it can take. It does not wait
-// for changes of pods that a sink does not know. The error wraps that of ctx and has the number of
+// for changes of pods that a sink does not know, nor for a sandbox of which an API is told later (5.4). The error wraps that of ctx and has the number of
 // changes still unsent.
 func (m *Manager) Flush(ctx context.Context) error {
 	for {

@@ -138,6 +138,9 @@ func (s *sender) recheck(e *entry) {
 	s.push(d)
 }
 
+// sandboxPatience is how long a new sandbox of a pod waits for more news before an API is told.
+const sandboxPatience = 10 * time.Second
+
 // push makes a delivery ready unless it backs off, is in flight, or has only a status of an earlier
 // process.
 func (s *sender) push(d *delivery) {
@@ -151,6 +154,15 @@ func (s *sender) push(d *delivery) {
 		return
 	case d.state == delayed:
 		s.unfile(d)
+	}
+	if wait := d.entry.calm.Sub(s.manager.options.Clock.Now()); wait > 0 && s.reader != nil {
+		d.outside = true // the next change is sent at once
+		if d.since.Equal(d.entry.changed) {
+			d.since = time.Time{} // waiting on purpose is no delay of the sink
+		}
+		s.delay(d, min(wait, sandboxPatience))
+		s.notify()
+		return
 	}
 	d.state = queued
 	s.ready = append(s.ready, d)
@@ -176,6 +188,9 @@ func (s *sender) next(now time.Time, limit int) (d *delivery, wait time.Duration
 	for len(s.delayed) > 0 && !s.delayed[0].due.After(now) {
 		d := heap.Pop(&s.delayed).(*delivery)
 		d.state = queued
+		if d.since.IsZero() {
+			d.since = now
+		}
 		s.ready = append(s.ready, d)
 	}
 	free, wait := s.flights.place(now, limit)
@@ -469,30 +484,4 @@ func retryDelay(shortest, longest time.Duration, failures int, jitter float64) t
 // now returns the current time with the precision that statuses carry.
 func (s *sender) now() metav1.Time {
 	return metav1.Time{Time: wholeSeconds(s.manager.options.Clock.Now())}
-}
-
-// delayQueue is a heap of delayed deliveries by due time.
-type delayQueue []*delivery
-
-func (q delayQueue) Len() int           { return len(q) }
-func (q delayQueue) Less(i, j int) bool { return q[i].due.Before(q[j].due) }
-func (q delayQueue) Swap(i, j int) {
-	q[i], q[j] = q[j], q[i]
-	q[i].at, q[j].at = i, j
-}
-
-// Push implements heap.Interface.
-func (q *delayQueue) Push(x any) {
-	d := x.(*delivery)
-	d.at = len(*q)
-	*q = append(*q, d)
-}
-
-// Pop implements heap.Interface.
-func (q *delayQueue) Pop() any {
-	last := len(*q) - 1
-	d := (*q)[last]
-	(*q)[last] = nil
-	*q = (*q)[:last]
-	return d
 }

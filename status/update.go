@@ -51,6 +51,29 @@ func (m *Manager) SetContainerStartup(uid types.UID, id runtime.ContainerID, sta
 	})
 }
 
+// SetSandboxReady says that a pod has a new sandbox, so that its images and hooks do not delay the condition
+// PodReadyToStartContainers (5.4). The next status of a sync takes it back if the sandbox is gone by then. Sinks with
+// [PodReader] get it with the next change, or after 10 s. It does nothing if the pod is unknown or has ended, or if no status
+// had that condition yet.
+func (m *Manager) SetSandboxReady(uid types.UID) {
+	uid = m.translate(uid)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.pods[uid]
+	if e == nil || e.finished || podinfo.Terminal(e.status.Phase) {
+		return
+	}
+	s := *e.status
+	s.Conditions = slices.Clone(s.Conditions)
+	c := conditionOf(s.Conditions, v1.PodReadyToStartContainers)
+	if c == nil || c.Status == v1.ConditionTrue {
+		return
+	}
+	c.Status, c.Reason, c.Message = v1.ConditionTrue, "", ""
+	calm := m.options.Clock.Now().Add(sandboxPatience)
+	_ = m.updateLocked(e.pod, e, e.status, &s, false, false, calm, new(remarks)) // as in setContainer
+}
+
 // ObservePod tells the manager what the API has of a pod or mirror pod now, as when a source
 // delivers it. If the API's status is not what the engine sent, it is sent again to the sinks that
 // read before they write; a mirror pod that appears gets the status that waits for it (8.1, 8.2).
@@ -106,7 +129,7 @@ func (m *Manager) setContainer(uid types.UID, id runtime.ContainerID, change fun
 			}
 			if change(e.pod, &s, &list[i]) {
 				// There is nothing to refuse or remark on: containers, phase and end are unchanged.
-				_ = m.updateLocked(e.pod, e, e.status, &s, false, e.finished, new(remarks))
+				_ = m.updateLocked(e.pod, e, e.status, &s, false, e.finished, time.Time{}, new(remarks))
 			}
 			return
 		}
@@ -132,7 +155,7 @@ func (m *Manager) update(pod *v1.Pod, status *v1.PodStatus, force, finished bool
 		old = e.status
 	}
 	var remarks remarks
-	err := m.updateLocked(pod, e, old, status, force, finished, &remarks)
+	err := m.updateLocked(pod, e, old, status, force, finished, time.Time{}, &remarks)
 	switch {
 	case e == nil:
 	case err == nil:
@@ -178,8 +201,8 @@ func (m *Manager) before(pod *v1.Pod) *v1.PodStatus {
 	return &pod.Status
 }
 
-// updateLocked is update with the lock held. e is nil for a new pod.
-func (m *Manager) updateLocked(pod *v1.Pod, e *entry, old, status *v1.PodStatus, force, finished bool, remarks *remarks) error {
+// updateLocked is update with the lock held. e is nil for a new pod. Until calm, APIs are told only if there is more to tell.
+func (m *Manager) updateLocked(pod *v1.Pod, e *entry, old, status *v1.PodStatus, force, finished bool, calm time.Time, remarks *remarks) error {
 	if e != nil {
 		if e.finished && !finished {
 			switch {
@@ -223,7 +246,7 @@ func (m *Manager) updateLocked(pod *v1.Pod, e *entry, old, status *v1.PodStatus,
 	}
 	e.finished = finished
 	e.advance()
-	e.changed = now
+	e.changed, e.calm = now, calm
 	if podinfo.Terminal(e.status.Phase) && e.ended.IsZero() {
 		e.ended = now
 	}

@@ -150,13 +150,14 @@ func (c userClasses) RuntimeClass(name string) (pods.RuntimeClass, error) {
 	return foreign.Quick(c.users.Calls, call, nil, func() (pods.RuntimeClass, error) { return c.getter.RuntimeClass(name) })
 }
 
-// SandboxReady wraps the function that is called with new sandboxes, or returns nil for nil. The
-// pod waits for it as long as its step lasts.
-func (u Users) SandboxReady(ready func(ctx context.Context, uid types.UID, ips []string)) func(ctx context.Context, uid types.UID, ips []string) {
-	if ready == nil {
-		return nil
-	}
+// SandboxReady returns a function to be called with new sandboxes. It calls show, which must not block (spec/status.md 5.4),
+// and then the program's function unless that is nil. The pod waits for the latter as long as its step lasts.
+func (u Users) SandboxReady(show func(uid types.UID), ready func(ctx context.Context, uid types.UID, ips []string)) func(ctx context.Context, uid types.UID, ips []string) {
 	return func(ctx context.Context, uid types.UID, ips []string) {
+		show(uid)
+		if ready == nil {
+			return
+		}
 		call := foreign.Call{Kind: problem.Function, Name: "Pods.SandboxReady", UID: uid, Patience: problem.FunctionLimit}
 		_, _ = foreign.Ask(ctx, u.Calls, call, foreign.Limits{}, func(ctx context.Context) (struct{}, error) { // a panic is listed
 			ready(ctx, uid, ips)

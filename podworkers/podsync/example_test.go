@@ -42,6 +42,7 @@ func newAgent(rt *fake.Runtime, clock clock.WithTickerAndDelayedExecution, rootD
 	calls := podsync.NewCalls(rt, podsync.CallOptions{Cache: a.pleg, Clock: clock})
 	manager := must(pods.New(calls, rt, pods.Options{
 		RootDir: rootDir, LogDir: rootDir + "/logs", Reader: calls, Sequence: sequence, Clock: clock,
+		SandboxReady: func(_ context.Context, uid types.UID, _ []string) { a.status.SetSandboxReady(uid) },
 	}))
 	a.syncer = podsync.New(manager, a.pleg, a.status, podsync.Options{
 		Calls: calls, Content: manager, Clock: clock,

@@ -203,7 +203,9 @@ type Options struct {
 	// reverse order.
 	KeepSidecars bool
 	// SandboxReady is called in SyncPod once a new sandbox is up, before any image
-	// is pulled, with the pod's addresses (none on the host network). Nil: no call.
+	// is pulled, with the pod's addresses (none on the host network). A sandbox without the
+	// address that it needs is not up, and will be replaced. An agent without an Engine
+	// calls status.Manager.SetSandboxReady in it. Nil: no call.
 	SandboxReady func(ctx context.Context, uid types.UID, ips []string)
 
 	// Events and randomness.

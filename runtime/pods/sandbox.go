@@ -45,7 +45,8 @@ func (s *podSync) createSandbox(ctx context.Context) bool {
 		m.options.Allocations.noteGivenPod(s.pod.UID, criconfig.PodTotals(s.pod))
 	}
 	s.done(stepCreateSandbox, s.pod.Name, "", "")
-	if s.podIPs, err = m.sandboxIPs(ctx, id); err != nil {
+	sandbox, err := m.sandboxStatus(ctx, id)
+	if err != nil {
 		if ctx.Err() != nil {
 			s.stopped(ctx.Err())
 			return false
@@ -54,7 +55,8 @@ func (s *podSync) createSandbox(ctx context.Context) bool {
 		m.podEvent(s.pod, v1.EventTypeWarning, "FailedPodSandBoxStatus", "Unable to get pod sandbox status: %v", err)
 		return false
 	}
-	if m.options.SandboxReady != nil {
+	s.podIPs = addresses(sandbox)
+	if m.options.SandboxReady != nil && !NeedsSandbox(s.pod, &runtime.PodStatus{Sandboxes: []*runtime.SandboxStatus{sandbox}}) {
 		m.options.SandboxReady(ctx, s.pod.UID, s.podIPs)
 	}
 	return true
@@ -68,8 +70,8 @@ func (m *Manager) makeDirs(pod *v1.Pod) error {
 	return m.makeLogDir(nil, logDirName(pod))
 }
 
-// sandboxIPs reads a new sandbox's addresses.
-func (m *Manager) sandboxIPs(ctx context.Context, id string) ([]string, error) {
+// sandboxStatus reads a new sandbox.
+func (m *Manager) sandboxStatus(ctx context.Context, id string) (*runtime.SandboxStatus, error) {
 	response, err := m.runtime.PodSandboxStatus(ctx, id, false)
 	if err != nil {
 		return nil, err
@@ -77,17 +79,21 @@ func (m *Manager) sandboxIPs(ctx context.Context, id string) ([]string, error) {
 	if response.GetStatus() == nil {
 		return nil, errors.New("the runtime returned none")
 	}
-	status := cri.NewSandboxStatus(response.GetStatus())
-	if status.IP == "" {
-		return nil, nil
+	return cri.NewSandboxStatus(response.GetStatus()), nil
+}
+
+// addresses returns the addresses of a sandbox, none if one of them is invalid (spec/runtime.md 1.7).
+func addresses(sandbox *runtime.SandboxStatus) []string {
+	if sandbox.IP == "" {
+		return nil
 	}
-	ips := append([]string{status.IP}, status.AdditionalIPs...)
+	ips := append([]string{sandbox.IP}, sandbox.AdditionalIPs...)
 	for _, ip := range ips {
 		if _, err := netip.ParseAddr(ip); err != nil {
-			return nil, nil // spec/runtime.md 1.7
+			return nil
 		}
 	}
-	return ips, nil
+	return ips
 }
 
 // renames bounds how often a create moves on to the next number because its name is
