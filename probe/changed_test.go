@@ -47,6 +47,21 @@ func TestReplacedContainerHasThePodsPresentProbe(t *testing.T) {
 		r.pass(5500 * time.Millisecond)
 		wantTimes(t, "liveness", times(r.take(), probe.Liveness, begin), 0, 7, 9, 11)
 	})
+	bubble(t, "1.4, 2.3: nor does the first wait of an agent that has just started", func(t *testing.T) {
+		r := newRig(t, func(o *probe.Options) { o.Rand = func() float64 { return 0.9 } }).start()
+		begin := time.Now()
+		p := newPod("a", liveness(every(3600)))
+		r.publish(p, up("1", true, begin))
+		r.m.AddPod(p)
+		r.pass(time.Second)
+		changed := newPod("a", liveness(every(2)))
+		r.m.AddPod(changed)
+		r.publish(changed, up("2", true, time.Now()))
+		r.pass(7500 * time.Millisecond)
+		if got := len(times(r.take(), probe.Liveness, begin)); got < 3 {
+			t.Errorf("%d runs in 7 s", got)
+		}
+	})
 	bubble(t, "1.4: the probe of a pod that changed before its first container", func(t *testing.T) {
 		r := newRig(t).start()
 		begin := time.Now()

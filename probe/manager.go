@@ -74,8 +74,8 @@ func (m *Manager) now() time.Duration { return m.options.Clock.Since(m.epoch) }
 
 // AddPod creates the workers that a pod needs and lacks, and takes over at once what is known about
 // containers that are already running (2.1, 8.3). It is called on every sync of a running pod,
-// before its containers are started. A container that runs keeps the probe it has; one that replaces
-// it has the probe that the pod has by then. Workers of probes that the pod no longer has end (1.4).
+// before its containers are started. A container that runs keeps the probe that it has in this process; one that
+// replaces it has the probe that the pod has by then. Workers of probes that the pod no longer has end (1.4).
 func (m *Manager) AddPod(pod *v1.Pod) {
 	fresh, changed := m.compare(pod)
 	m.change(pod, changed)

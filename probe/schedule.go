@@ -128,7 +128,9 @@ func (m *Manager) renew(w *worker, view View) {
 	}
 	if c, ok := containerOf(view, w.name); ok && c.ID != w.state.ID {
 		w.probe, w.timing, w.next = w.next.probe, w.next.timing, nil
-		w.restart(m.now()) // the old grid may be an hour wide
+		now := m.now()
+		w.restart(now) // the old grid may be an hour wide, and so may the first wait
+		w.earliest = min(w.earliest, now+w.timing.Period)
 	}
 }
 

@@ -88,7 +88,7 @@ func (m *Manager) Restore(r Restored) {
 			s.enqueue(e)
 			continue
 		}
-		s.pods[e.uid] = &delivery{entry: e, acked: e.version, target: acked.Target}
+		s.pods[e.uid] = &delivery{entry: e, acked: e.version, had: e.version, target: acked.Target}
 	}
 }
 

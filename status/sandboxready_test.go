@@ -1,6 +1,7 @@
 package status
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -59,6 +60,38 @@ func TestSandboxReady(t *testing.T) {
 	set(t, m, newer, with(withPhase(v1.PodFailed, scene(newPod(), "A T1")), v1.ConditionFalse))
 	m.SetSandboxReady(pod.UID)
 	judge("ended", 5, v1.ConditionFalse)
+}
+
+// slowAPI takes a second for each write.
+type slowAPI struct{ *fakeAPI }
+
+func (a slowAPI) Store(ctx context.Context, u Update) (StoreResult, error) {
+	<-time.After(time.Second)
+	return a.fakeAPI.Store(ctx, u)
+}
+
+// TestSandboxHoldsBackNothingElse: spec/status.md 5.4. What an API lacks beside the sandbox is sent at once, also if a write before
+// was under way when both happened.
+func TestSandboxHoldsBackNothingElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pod := newPod(apps("a0"))
+		api := newAPI(pod)
+		m := started(t, Options{Sinks: []StatusSink{slowAPI{api}}})
+		of := func(what string, sandbox v1.ConditionStatus) {
+			s := withPhase(v1.PodRunning, scene(newPod(), what))
+			s.Conditions = []v1.PodCondition{{Type: v1.PodReadyToStartContainers, Status: sandbox}}
+			set(t, m, pod, s)
+		}
+		of("A r", v1.ConditionTrue)
+		synctest.Wait()
+		of("A T1", v1.ConditionFalse)
+		m.SetSandboxReady(pod.UID)
+		advance(t, 3*time.Second)
+		stored := api.stored()
+		if last := stored[len(stored)-1].Status; last.ContainerStatuses[0].State.Terminated == nil {
+			t.Errorf("the end of the container waits: %+v", last.ContainerStatuses[0])
+		}
+	})
 }
 
 // TestQuickStartCostsNoFurtherWrite: spec/status.md 5.4, spec/kube.md KW6. An API hears of a new sandbox with the next change,

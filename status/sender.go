@@ -53,6 +53,8 @@ type delivery struct {
 	// the first.
 	acked  uint64
 	stored *v1.PodStatus
+	// had is acked, but for a recheck.
+	had uint64
 	// told: the sink knows that the pod is finished.
 	told bool
 	// target is the UID that acked and stored belong to: the pod's or its mirror's.
@@ -155,7 +157,8 @@ func (s *sender) push(d *delivery) {
 	case d.state == delayed:
 		s.unfile(d)
 	}
-	if wait := d.entry.calm.Sub(s.manager.options.Clock.Now()); wait > 0 && s.reader != nil {
+	onlyCalm := d.had+1 >= d.entry.version // there is no other news
+	if wait := d.entry.calm.Sub(s.manager.options.Clock.Now()); wait > 0 && s.reader != nil && onlyCalm {
 		d.outside = true // the next change is sent at once
 		if d.since.Equal(d.entry.changed) {
 			d.since = time.Time{} // waiting on purpose is no delay of the sink
@@ -374,7 +377,7 @@ func (s *sender) finish(d *delivery, j job, o outcome) (gaveUp bool) {
 		d.stored, d.told, d.target = o.stored, j.finished, o.target
 	}
 	if o.acked {
-		d.acked, d.since = j.version, time.Time{}
+		d.acked, d.had, d.since = j.version, j.version, time.Time{}
 		if journal := s.manager.options.Journal; journal != nil && j.version != j.acked && !d.forgotten && j.entry.forgotten.IsZero() {
 			journal.Acknowledged(j.entry.uid, s.name, o.target, j.version)
 		}

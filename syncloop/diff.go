@@ -338,6 +338,7 @@ func (d *desired) commit(c *change) {
 	d.noteDropped(c)
 	for _, x := range c.emits {
 		x.entry.emitted = x.pod
+		x.entry.earlier = x.entry.earlier && x.pod != nil
 	}
 	d.suppressed = 0
 	for _, s := range d.sources {

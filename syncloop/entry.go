@@ -36,7 +36,7 @@ type entry struct {
 	// forbidden: review refuses the pod as it came. yields: nor was it admitted before, so it
 	// takes no name from another one; this belongs to the message being prepared.
 	forbidden, yields bool
-	// earlier: an earlier process had the pod under its name, and this one has not dropped it since.
+	// earlier: an earlier process had the pod under its name, and it has kept it since.
 	earlier bool
 
 	mark uint64

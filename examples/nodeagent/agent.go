@@ -250,10 +250,18 @@ func (a *agent) unlessSignal(signals <-chan os.Signal, last func() error) error 
 	}
 }
 
-// atOnce gives the terminal back and says that a second signal has come.
+// atOnce gives the terminal back and says that a second signal has come. It does not wait for a terminal that is stopped.
 func (a *agent) atOnce() error {
-	if a.screen != nil {
-		a.screen.close()
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		if a.screen != nil {
+			a.screen.close()
+		}
+	}()
+	select {
+	case <-closed:
+	case <-time.After(100 * time.Millisecond):
 	}
 	return errSecondSignal
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"strings"
 	"sync"
 	"time"
 
@@ -20,29 +19,12 @@ import (
 	"github.com/podwright/podwright/internal/podinfo"
 )
 
-// The kubelet's limits: an object may have 25 events at once, then one per 5 min; the memory of
-// objects and events is bounded.
-const (
-	spamBurst  = 25
-	spamQPS    = 1.0 / 300
-	remembered = 4096
-)
-
-// Equal events may be 5 at once, and then one every 30 min, which is often enough for a server that keeps them for an hour: a pod
-// that crashes for hours leaves room for the event that says why it ended.
-const (
-	repeatBurst = 5
-	repeatQPS   = 1.0 / 1800
-)
-
 // Recorder sends events to an API server. Make one with [New]. Eventf may be called from many
 // goroutines, even before and after Run.
 type Recorder struct {
-	options Options
-	client  corev1client.EventsGetter
-	// repeats and spam filter events: equal ones, and all of an object.
-	repeats    *record.EventSourceObjectSpamFilter
-	spam       *record.EventSourceObjectSpamFilter
+	options    Options
+	client     corev1client.EventsGetter
+	filter     *filter
 	correlator *record.EventCorrelator
 	queue      *queue
 	held       held
@@ -64,24 +46,12 @@ func New(options Options) (*Recorder, error) {
 	}
 	return &Recorder{
 		options: options, client: options.Client.CoreV1(), queue: newQueue(options.MaxQueued), held: held{},
-		repeats: record.NewEventSourceObjectSpamFilter(remembered, repeatBurst, repeatQPS, options.Clock, textOf),
-		spam:    record.NewEventSourceObjectSpamFilter(remembered, spamBurst, spamQPS, options.Clock, objectOf),
+		filter: newFilter(options.Clock),
 		// Events over the limit are filtered before the queue, so that they displace no others.
 		correlator: record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{
 			LRUCacheSize: remembered, BurstSize: math.MaxInt32, QPS: math.MaxInt32, Clock: options.Clock,
 		}),
 	}, nil
-}
-
-// objectOf names the object of an event.
-func objectOf(event *v1.Event) string {
-	o := &event.InvolvedObject
-	return o.Kind + "/" + o.Namespace + "/" + o.Name + "/" + string(o.UID)
-}
-
-// textOf names what equal events have in common.
-func textOf(event *v1.Event) string {
-	return strings.Join([]string{objectOf(event), event.InvolvedObject.FieldPath, event.Type, event.Reason, event.Message}, "\x00")
 }
 
 // Eventf implements podwright.EventRecorder. It returns at once; an event that cannot be built is
@@ -96,7 +66,7 @@ func (r *Recorder) Eventf(object apiruntime.Object, eventtype, reason, format st
 		return
 	}
 	event := r.event(about, eventtype, reason, fmt.Sprintf(format, args...))
-	if r.repeats.Filter(event) || r.spam.Filter(event) {
+	if r.filter.drops(event) {
 		r.options.Logger.V(1).Info("Event dropped, its object has too many", "object", objectOf(event), "reason", reason)
 		return
 	}

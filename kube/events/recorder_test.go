@@ -206,7 +206,7 @@ func TestNoisyPodDoesNotSilenceOthers(t *testing.T) {
 	})
 }
 
-// TestCrashingCrowdKeepsRoomForNews: KV4. Many pods crash for 5 h, each with an event a minute and three more at each of its starts.
+// TestCrashingCrowdKeepsRoomForNews: KV4. Many pods with two containers crash for 5 h, each with an event a minute and three more at each of its starts.
 // The server has one object per event, which never gets old, and few calls; what then happens for the first time is not lost.
 func TestCrashingCrowdKeepsRoomForNews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -214,13 +214,15 @@ func TestCrashingCrowdKeepsRoomForNews(t *testing.T) {
 		const crowd, minutes = 20, 5 * 60
 		for minute := range minutes {
 			for i := range crowd {
-				p := about(fmt.Sprint("pod-", i))
-				if minute%5 == 0 {
-					for _, reason := range []string{"Pulled", "Created", "Started"} {
-						x.Eventf(p, v1.EventTypeNormal, reason, "it does")
+				for _, container := range []string{"a", "b"} {
+					p := about(fmt.Sprint("pod-", i))
+					if minute%5 == 0 {
+						for _, reason := range []string{"Pulled", "Created", "Started"} {
+							x.Eventf(p, v1.EventTypeNormal, reason, "%s", container)
+						}
 					}
+					x.Eventf(p, v1.EventTypeWarning, "BackOff", "%s", container)
 				}
-				x.Eventf(p, v1.EventTypeWarning, "BackOff", "crashes")
 			}
 			<-time.After(time.Minute)
 			synctest.Wait()
@@ -228,7 +230,7 @@ func TestCrashingCrowdKeepsRoomForNews(t *testing.T) {
 				continue
 			}
 			list, err := x.client.CoreV1().Events("shop").List(t.Context(), metav1.ListOptions{})
-			if err != nil || len(list.Items) != 4*crowd {
+			if err != nil || len(list.Items) != 8*crowd {
 				t.Fatalf("after %d min %d objects, %v", minute, len(list.Items), err)
 			}
 			for i := range list.Items {
@@ -237,14 +239,14 @@ func TestCrashingCrowdKeepsRoomForNews(t *testing.T) {
 				}
 			}
 		}
-		if n := x.called(); n > 4*crowd*(5+5*2) {
+		if n := x.called(); n > 8*crowd*(5+5*2) {
 			t.Errorf("%d calls in 5 h", n)
 		}
 		for i := range crowd {
 			x.Eventf(about(fmt.Sprint("pod-", i)), v1.EventTypeWarning, "Evicted", "no disk")
 			x.Eventf(about(fmt.Sprint("pod-", i)), v1.EventTypeNormal, "Killing", "goes")
 		}
-		if n := len(x.has()); n != 6*crowd {
+		if n := len(x.has()); n != 10*crowd {
 			t.Errorf("%d objects after what is new", n)
 		}
 		if text := logged(); text != "" {

@@ -28,8 +28,8 @@ func (s *Syncer) withKnownEnds(pod *v1.Pod, view *runtime.PodStatus) *runtime.Po
 		return view
 	}
 	old, ok := s.statuses.Get(pod.UID)
-	if !ok {
-		return view
+	if !ok { // its record is lost, but its API may know
+		old = pod.Status
 	}
 	return showKnownEnds(pod, view, s.o.Records.Previous(pod, view, &old))
 }

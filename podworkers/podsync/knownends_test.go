@@ -70,3 +70,18 @@ func TestKnownEndIsNoUnknownOne(t *testing.T) {
 		t.Error("without a status")
 	}
 }
+
+// TestEndThatOnlyTheAPIKnows: status.md 9.4, 9.5: the record of the pod is lost together with the runtime's. What its API has of the
+// run still counts.
+func TestEndThatOnlyTheAPIKnows(t *testing.T) {
+	n := newNode(t)
+	lost := runtime.ContainerStatus{ID: runtime.ContainerID{Runtime: "rt", ID: "1"}, Name: "main", State: runtime.Exited, ExitCode: 255, Reason: "Unknown"}
+	pod := web()
+	pod.Status.ContainerStatuses = []v1.ContainerStatus{{
+		Name: "main", State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ContainerID: "rt://1", ExitCode: 0, Reason: "Completed"}},
+	}}
+	got := n.syncer().withKnownEnds(pod, &runtime.PodStatus{Containers: []*runtime.ContainerStatus{&lost}})
+	if c := got.Containers[0]; c.ExitCode != 0 || c.Reason != "Completed" {
+		t.Errorf("ended with %d, %s", c.ExitCode, c.Reason)
+	}
+}

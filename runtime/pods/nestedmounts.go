@@ -71,8 +71,8 @@ func (m *Manager) volumesOfFiles(pod *v1.Pod) map[string]string {
 }
 
 // mountedInside reports whether a container of the pod may have something mounted on, or in, an entry at the top of a volume,
-// as far as its definition says. The entry itself, mounted as a sub-path, does not count: a container that found none waits for
-// the file.
+// as far as its definition says. The entry itself, mounted as a sub-path, does not count, nor what an expression may make that:
+// a container that found none waits for the file.
 func mountedInside(pod *v1.Pod, volume, entry string) bool {
 	for _, c := range containersOf(pod) {
 		places := map[string]bool{}
@@ -83,7 +83,7 @@ func mountedInside(pod *v1.Pod, volume, entry string) bool {
 			if vm.Name == volume && vm.SubPath == "" && vm.SubPathExpr == "" {
 				places[absolute(vm.MountPath)] = true
 			}
-			if vm.Name != volume || first != entry {
+			if vm.Name != volume || first != entry && vm.SubPathExpr == "" {
 				points = append(points, absolute(vm.MountPath))
 			}
 		}
@@ -92,6 +92,20 @@ func mountedInside(pod *v1.Pod, volume, entry string) bool {
 				if path.Base(p) == entry && places[path.Dir(p)] {
 					return true
 				}
+			}
+		}
+	}
+	return false
+}
+
+// isSubPath reports whether a container mounts an entry at the top of a volume, or something in it, as a sub-path of the volume.
+func isSubPath(pod *v1.Pod, volume, entry string) bool {
+	for _, c := range containersOf(pod) {
+		for i := range c.spec.VolumeMounts {
+			vm := &c.spec.VolumeMounts[i]
+			first, _, _ := strings.Cut(path.Clean(vm.SubPath), "/")
+			if vm.Name == volume && (first == entry || vm.SubPathExpr != "") {
+				return true
 			}
 		}
 	}

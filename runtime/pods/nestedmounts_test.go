@@ -112,13 +112,23 @@ func TestFileOfSubPathAtItsOwnName(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("sub-paths need root")
 	}
+	t.Run("subPath", func(t *testing.T) { fileOfSubPath(t, v1.VolumeMount{Name: "v", MountPath: "/v/late", SubPath: "late"}) })
+	t.Run("subPathExpr", func(t *testing.T) {
+		fileOfSubPath(t, v1.VolumeMount{Name: "v", MountPath: "/v/late", SubPathExpr: "$(LATE)"})
+	})
+}
+
+func fileOfSubPath(t *testing.T, mount v1.VolumeMount) {
 	synctest.Test(t, func(t *testing.T) {
-		w, at := volumeWorld(t, func(o *pods.Options) { o.Objects = &store{configMaps: map[string]string{"c": "1"}} })
+		w, at := volumeWorld(t, func(o *pods.Options) {
+			o.Objects, o.Grants = &store{configMaps: map[string]string{"c": "1"}}, &warehouse{}
+		})
 		source := configMapVolume("c")
 		source.ConfigMap.Items = []v1.KeyToPath{{Key: "key", Path: "first"}}
 		pod := newPod(mounting(source), func(p *v1.Pod) {
 			c := &p.Spec.Containers[0]
-			c.VolumeMounts = append(c.VolumeMounts, v1.VolumeMount{Name: "v", MountPath: "/v/late", SubPath: "late"})
+			c.Env = append(c.Env, v1.EnvVar{Name: "LATE", Value: "late"})
+			c.VolumeMounts = append(c.VolumeMounts, mount)
 		})
 		w.syncAll(pod)
 		late := filepath.Join(at().GetHostPath(), "late")

@@ -130,7 +130,10 @@ func (o ownVolumes) files(ctx context.Context, pod *v1.Pod, v *v1.Volume) (Mount
 		Projections: podProjections{o.m.options.Projections, pod},
 	}
 	files, err := payload.Files(ctx, in, v)
-	inside := func(name string) bool { return mountedInside(pod, v.Name, name) }
+	// What a grant mounts is not in the definition.
+	inside := func(name string) bool {
+		return mountedInside(pod, v.Name, name) || o.m.options.Grants != nil && !isSubPath(pod, v.Name, name)
+	}
 	known, published := o.m.publishedVolume(pod, v)
 	if err != nil && published {
 		// A crash or a full disk may have come between the content and the links to it.

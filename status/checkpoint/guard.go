@@ -27,6 +27,9 @@ func each[T any](method string, items []T, uid func(item T) types.UID, call func
 	problems := make([]error, len(items))
 	for i := range items {
 		problems[i] = each(method, items[i:i+1], uid, call)
+		if problems[i] != nil && len(byPod(problems[i])) == 0 { // it says nothing of the others
+			problems[i] = &RecordError{UID: uid(items[i]), Err: problems[i]}
+		}
 	}
 	return errors.Join(problems...)
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -170,32 +171,25 @@ func (k *Keeper) write(ctx context.Context, jobs []job) (bad map[types.UID]error
 			erase = append(erase, j.entry.uid)
 		}
 	}
-	var problems error
+	bad = map[types.UID]error{}
 	if len(erase) > 0 {
-		problems = each("Delete", erase, func(uid types.UID) types.UID { return uid }, func(uids []types.UID) error {
+		err := each("Delete", erase, func(uid types.UID) types.UID { return uid }, func(uids []types.UID) error {
 			return k.options.Store.Delete(ctx, uids)
 		})
+		noteFailed(bad, err, erase)
 	}
-	bad = byPod(problems)
 	var records []*Record
+	var uids []types.UID
 	for _, j := range jobs {
 		if j.record != nil && bad[j.entry.uid] == nil {
-			records = append(records, j.record)
+			records, uids = append(records, j.record), append(uids, j.record.UID)
 		}
 	}
 	if len(records) > 0 {
 		err := each("Write", records, func(r *Record) types.UID { return r.UID }, func(records []*Record) error {
 			return k.options.Store.Write(ctx, records)
 		})
-		problems = errors.Join(problems, err)
-		for uid, err := range byPod(err) {
-			bad[uid] = err
-		}
-	}
-	if len(bad) == 0 && problems != nil { // the store does not say which records failed
-		for _, j := range jobs {
-			bad[j.entry.uid] = problems
-		}
+		noteFailed(bad, err, uids)
 	}
 	k.metrics.wrote(ctx, len(jobs)-len(bad), len(bad), k.options.Clock.Since(began))
 	written, turn := k.finishBatch(jobs, bad)
@@ -213,6 +207,17 @@ func (k *Keeper) busy(since time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.writing = since
+}
+
+// noteFailed notes which of these records a call of the store failed for: all of them if it does not say.
+func noteFailed(bad map[types.UID]error, err error, uids []types.UID) {
+	failed := byPod(err)
+	maps.Copy(bad, failed)
+	for _, uid := range uids {
+		if err != nil && len(failed) == 0 {
+			bad[uid] = err
+		}
+	}
 }
 
 // byPod extracts the errors of single pods from a joined error.

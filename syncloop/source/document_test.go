@@ -280,8 +280,11 @@ func FuzzDocument(f *testing.F) {
 		if errors.Is(err, ErrTooLarge) {
 			return
 		}
-		asJSON := wantErr != nil && err == nil && stdjson.Unmarshal(text, new(any)) == nil
+		asJSON := wantErr != nil && err == nil && stdjson.Valid(text)
 		if asJSON {
+			if bytes.ContainsAny(text, "\u0085\u2028\u2029") || stdjson.Unmarshal(text, new(any)) != nil {
+				return // line breaks in YAML, and numbers of any size
+			}
 			want, wantErr = text, nil
 		}
 		if (err == nil) != (wantErr == nil) {

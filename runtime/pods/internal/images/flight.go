@@ -35,7 +35,8 @@ func keyOf(image string, list []credentials.Credential) flightKey {
 }
 
 // flight is one pull, shared by all containers that want it. It continues while one of
-// them waits; the last to leave cancels it and waits for its end.
+// them waits; the last to leave cancels it and waits for the end of the pull, but not for a disk that does not
+// take its record: the pod may have to stop.
 type flight struct {
 	key         flightKey
 	spec        *runtimeapi.ImageSpec
@@ -43,7 +44,8 @@ type flight struct {
 	repository  string
 	credentials []credentials.Credential
 	cancel      context.CancelFunc
-	// done is closed when what follows is set.
+	// over is closed when the pull has ended and its record has not, if it began; done when what follows is set.
+	over   chan struct{}
 	done   chan struct{}
 	image  Image
 	err    error
@@ -108,7 +110,7 @@ func (p *Puller) share(ctx context.Context, r Request, f *flight) (*flight, erro
 	} else {
 		var flightCtx context.Context
 		flightCtx, f.cancel = context.WithCancel(context.WithoutCancel(ctx))
-		f.done, f.waiters, f.since = make(chan struct{}), map[*waiter]bool{}, p.options.Clock.Now()
+		f.over, f.done, f.waiters, f.since = make(chan struct{}), make(chan struct{}), map[*waiter]bool{}, p.options.Clock.Now()
 		p.flights[f.key] = f
 		go p.run(flightCtx, f)
 	}
@@ -135,7 +137,10 @@ func (p *Puller) share(ctx context.Context, r Request, f *flight) (*flight, erro
 	}
 	if p.leave(f, w) {
 		f.cancel()
-		<-f.done
+		select {
+		case <-f.over:
+		case <-f.done:
+		}
 	}
 	return f, ctx.Err()
 }
@@ -196,6 +201,7 @@ func (p *Puller) pullRecorded(ctx context.Context, f *flight) error {
 		return ours(err)
 	}
 	id, by, err := p.pullAndLook(ctx, f)
+	close(f.over)
 	pull.End(pullrecords.Outcome{
 		ID: id, By: by, Unknown: id == "" && (f.image.Pulled || ctx.Err() != nil || uncertain(err)),
 	})

@@ -458,3 +458,33 @@ func TestHandlersDoNotShareAPull(t *testing.T) {
 		}
 	})
 }
+
+// hungStore is a disk that does not take the record of a pull.
+type hungStore struct {
+	pullrecords.FileStore
+	answers chan struct{}
+}
+
+func (s hungStore) Save(r *pullrecords.Record) error {
+	<-s.answers
+	return s.FileStore.Save(r)
+}
+
+// TestHungDiskHoldsUpNoEndOfAWait: spec/cleanup.md CK6. A pod that has to stop does not wait until a disk takes the record of the pull
+// that it waited for.
+func TestHungDiskHoldsUpNoEndOfAWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := hungStore{pullrecords.FileStore{Dir: filepath.Join(t.TempDir(), "images")}, make(chan struct{})}
+		p := newPrivate(t, accept(""), func(o *images.Options) { o.Ledger = pullrecords.New(pullrecords.Policy{}, disk, logr.Discard()) })
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		began := time.Now()
+		if _, err := p.ensure(ctx, "a", v1.PullAlways); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != 30*time.Second {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		close(disk.answers)
+		if _, err := p.ensure(t.Context(), "a", v1.PullAlways); err != nil {
+			t.Errorf("when the disk answers: %v", err)
+		}
+	})
+}

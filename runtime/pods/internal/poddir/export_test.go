@@ -7,7 +7,7 @@ import (
 
 // PublishSyncing publishes with a function in place of the sync of a file or folder.
 func PublishSyncing(ctx context.Context, volume, fresh string, files map[string]File, sync func(*os.File) error) (bool, error) {
-	return publish(ctx, volume, fresh, files, publication{sync: sync})
+	return publish(ctx, volume, fresh, files, publication{sync: func(_ context.Context, f *os.File) error { return sync(f) }})
 }
 
 // OpenRoot opens a folder that a pod may have swapped with a pipe.

@@ -104,6 +104,34 @@ func TestPublishOnAFailingDisk(t *testing.T) {
 	}
 }
 
+// spec/runtime.md 12.7: a first publication that could not be made durable is not complete: the next one syncs it.
+func TestFirstPublicationOnAFailingDisk(t *testing.T) {
+	volume, files := t.TempDir(), map[string]poddir.File{"a": text("1")}
+	var synced []string
+	fails := true
+	publish := func(fresh string) error {
+		_, err := poddir.PublishSyncing(t.Context(), volume, fresh, files, func(f *os.File) error {
+			name, err := filepath.Rel(volume, f.Name())
+			if name == "." && fails {
+				return syscall.EIO
+			}
+			synced = append(synced, name)
+			return err
+		})
+		return err
+	}
+	if err := publish("..1"); !errors.Is(err, syscall.EIO) {
+		t.Error(err)
+	}
+	fails, synced = false, nil
+	if err := publish("..2"); err != nil || !slices.Contains(synced, ".") {
+		t.Errorf("12.7: synced %v, err %v", synced, err)
+	}
+	if got := tree(t, volume); len(got) != 1 {
+		t.Errorf("content %v", got)
+	}
+}
+
 // BenchmarkPublish is what new content costs, for one pod and for a crowd at once.
 func BenchmarkPublish(b *testing.B) {
 	files := map[string]poddir.File{}

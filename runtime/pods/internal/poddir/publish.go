@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/internal/tree"
 )
@@ -61,7 +63,7 @@ func CheckFileName(path string) error {
 // Publish reports whether anything changed. A loss of power, too, leaves the old files or
 // the new ones, and the new ones once Publish has succeeded.
 func Publish(ctx context.Context, volume, fresh string, files map[string]File, group *int64, inside func(name string) bool) (changed bool, err error) {
-	return publish(ctx, volume, fresh, files, publication{group: group, inside: inside, sync: (*os.File).Sync})
+	return publish(ctx, volume, fresh, files, publication{group: group, inside: inside, sync: syncFile})
 }
 
 func publish(ctx context.Context, volume, fresh string, files map[string]File, p publication) (changed bool, err error) {
@@ -116,7 +118,7 @@ func Relink(ctx context.Context, volume string, inside func(name string) bool) e
 	for _, e := range entries {
 		files[e.Name()] = File{}
 	}
-	return publication{root: root, inside: inside, sync: (*os.File).Sync}.link(ctx, current, files, false)
+	return publication{root: root, inside: inside, sync: syncFile}.link(ctx, current, files, false)
 }
 
 // Published reports whether a volume has content.
@@ -144,8 +146,8 @@ type publication struct {
 	group *int64
 	// inside reports whether something may be mounted in an entry at the top; nil: nowhere.
 	inside func(name string) bool
-	// sync makes an open file or folder durable; in memory it has nothing to do.
-	sync func(*os.File) error
+	// sync makes an open file or folder durable, unless ctx ends first; in memory it has nothing to do.
+	sync func(ctx context.Context, f *os.File) error
 }
 
 // write writes a new folder and makes it durable; it first removes what a crash left there.
@@ -172,12 +174,12 @@ func (p publication) write(ctx context.Context, dir string, files map[string]Fil
 				return err
 			}
 		}
-		if err := p.file(filepath.Join(path, parts[len(parts)-1]), files[name]); err != nil {
+		if err := p.file(ctx, filepath.Join(path, parts[len(parts)-1]), files[name]); err != nil {
 			return err
 		}
 	}
 	for _, path := range slices.Backward(folders) {
-		if err := p.syncFolder(path); err != nil {
+		if err := p.syncFolder(ctx, path); err != nil {
 			return err
 		}
 	}
@@ -193,7 +195,7 @@ func (p publication) folder(path string) error {
 }
 
 // file writes a file with its owner and mode.
-func (p publication) file(path string, content File) error {
+func (p publication) file(ctx context.Context, path string, content File) error {
 	// Exclusive: two names may mean one file.
 	f, err := p.root.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -204,7 +206,7 @@ func (p publication) file(path string, content File) error {
 		err = p.own(path, content.User, content.Mode.Perm())
 	}
 	if err == nil {
-		err = p.sync(f)
+		err = p.sync(ctx, f)
 	}
 	return errors.Join(err, f.Close())
 }
@@ -220,12 +222,29 @@ func (p publication) own(path string, user *int64, mode fs.FileMode) error {
 }
 
 // syncFolder makes the names in a folder durable.
-func (p publication) syncFolder(path string) error {
+func (p publication) syncFolder(ctx context.Context, path string) error {
 	f, err := p.root.Open(path)
 	if err != nil {
 		return err
 	}
-	return errors.Join(p.sync(f), f.Close())
+	return errors.Join(p.sync(ctx, f), f.Close())
+}
+
+// syncFile makes an open file or folder durable. A disk that hangs must not hold up the stop of a pod: when ctx ends, the sync
+// is left behind, with a descriptor of its own.
+func syncFile(ctx context.Context, f *os.File) error {
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return &os.PathError{Op: "sync", Path: f.Name(), Err: err}
+	}
+	own, done := os.NewFile(uintptr(fd), f.Name()), make(chan error, 1)
+	go func() { done <- errors.Join(own.Sync(), own.Close()) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // idOr returns an ID as chown takes it; -1 leaves the owner alone.
@@ -316,7 +335,7 @@ func (p publication) link(ctx context.Context, current string, files map[string]
 	})
 	var unsynced error
 	if swapped || len(missing) > 0 || slices.ContainsFunc(names, earlier) { // a crash may have come after the swap
-		unsynced = p.sync(dir)
+		unsynced = p.sync(ctx, dir)
 	}
 	problems := []error{err, unsynced}
 	for _, name := range names {
@@ -331,6 +350,9 @@ func (p publication) link(ctx context.Context, current string, files map[string]
 		}
 	}
 	for _, name := range missing {
+		if unsynced != nil {
+			break // what is missing is what tells the next call to sync
+		}
 		problems = append(problems, tree.RemoveIn(ctx, p.root, name), p.root.Symlink(want[name], name))
 	}
 	return errors.Join(problems...)
