@@ -30,15 +30,15 @@ func Example() {
 
 	rt := fake.New(fake.Options{}) // process.New or cri.Dial for real containers
 	pods := source.NewChannel(source.ChannelOptions{NodeName: "edge-1"})
-	running := make(chan struct{})
+	running := make(chan string, 1)
 	engine, err := podwright.New(podwright.Config{
 		Runtime: rt, Images: rt, Sources: []syncloop.Source{pods}, RootDir: root, Node: podwright.Node{Name: "edge-1"},
 		Observe: podwright.Observe{Sinks: []status.StatusSink{status.SinkFunc(func(_ context.Context, u status.Update) (status.StoreResult, error) {
-			if u.Version == 1 || u.Status.Phase == v1.PodRunning {
-				fmt.Println(u.Name, u.Status.Phase)
-			}
-			if u.Status.Phase == v1.PodRunning {
-				close(running)
+			if u.Status.Phase == v1.PodRunning { // a status before it may be overtaken
+				select {
+				case running <- u.Name:
+				default:
+				}
 			}
 			return status.Stored, nil
 		})}},
@@ -58,12 +58,11 @@ func Example() {
 	if err != nil {
 		fmt.Println(err)
 	}
-	<-running
+	fmt.Println(<-running, "is running")
 	cancel()
 	fmt.Println("ended:", <-ended)
 	// Output:
-	// web Pending
-	// web Running
+	// web is running
 	// ended: <nil>
 }
 
