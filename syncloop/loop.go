@@ -65,7 +65,8 @@ type Options struct {
 	// (PS7).
 	Lower func(pod *v1.Pod) (lowered *v1.Pod, why string)
 	// Admitted reports whether a pod that Review refuses as a new one was admitted before, and its
-	// life goes on: it keeps its name (PS4). It must not block. Nil: no pod was.
+	// life goes on: it keeps its name (PS4), also among sources of one precedence (M4). It must not
+	// block. Nil: no pod was, and all of Owner's live on.
 	Admitted func(pod *v1.Pod) bool
 	// Observed is called with each pod and mirror pod that a source delivers or changes, but
 	// not on its removal; with the fence held, so it must not block. Optional.

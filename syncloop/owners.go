@@ -259,15 +259,15 @@ func (d *desired) turnOf(s *wanted, e *entry, sources int, holders map[claim]*wa
 	return 2
 }
 
-// hadName reports whether a pod that a source names first in this process had its name in an earlier one.
-// Records say so, but those that this process made since do not count: the first source that
-// is heard would keep a name that another one had.
+// hadName reports whether a pod that a source names first in this process had its name in an earlier one, and
+// lives on. Records say so, but those that this process made since, also of a next life, do not count: the
+// first source that is heard would keep a name that another one had.
 func (d *desired) hadName(s *wanted, pod *v1.Pod) bool {
 	if _, again := d.dropped[pod.UID]; again || d.owner == nil {
 		return false
 	}
 	known, source := d.owner(pod.UID)
-	return known != nil && source == s.name && nameOf(known) == nameOf(pod)
+	return known != nil && source == s.name && nameOf(known) == nameOf(pod) && (d.admitted == nil || d.admitted(pod))
 }
 
 // noteDropped remembers which pods this process has named and dropped, as long as they have records.

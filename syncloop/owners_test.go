@@ -318,6 +318,12 @@ func TestNameStaysWithItsSource(t *testing.T) {
 	}
 	recorded["b1"] = "b"
 	d = fresh()
+	d.desired.admitted = func(*v1.Pod) bool { return false }
+	d.set("a", newPod("a1", "web"))
+	if diff := cmp.Diff([]string{"b ADD"}, show(d.set("b", newPod("b1", "web")))); diff != "" {
+		t.Errorf("a record of a next life (-want +got):\n%s", diff)
+	}
+	d = fresh()
 	for i, s := range []struct {
 		source string
 		pods   []*v1.Pod

@@ -19,10 +19,13 @@ const (
 	remembered = 4096
 )
 
-// Equal events may be 5 at once, and then one every 30 min, which is often enough for a server that keeps them for an hour.
+// Equal events may be 5 at once, and then one every 30 min, which is often enough for a server that keeps them for an hour. All
+// repetitions of an object may be 100 at once, and then one a minute: a pod can have any number of texts.
 const (
-	repeatBurst = 5
-	repeatQPS   = 1.0 / 1800
+	repeatBurst  = 5
+	repeatQPS    = 1.0 / 1800
+	repeatsBurst = 100
+	repeatsQPS   = 1.0 / 60
 )
 
 // filter drops events of which there are too many (KV4). What is new to it takes from the room of its object, a
@@ -30,7 +33,8 @@ const (
 // finds no room is not remembered, so that it displaces nothing.
 type filter struct {
 	clock clock.Clock
-	spam  *record.EventSourceObjectSpamFilter
+	// spam and repeats bound what an object may have, of new events and of repetitions.
+	spam, repeats *record.EventSourceObjectSpamFilter
 
 	mu sync.Mutex
 	// known has a flowcontrol.PassiveRateLimiter for each event, by its text.
@@ -38,7 +42,11 @@ type filter struct {
 }
 
 func newFilter(c clock.Clock) *filter {
-	return &filter{clock: c, spam: record.NewEventSourceObjectSpamFilter(remembered, spamBurst, spamQPS, c, objectOf), known: lru.New(remembered)}
+	return &filter{
+		clock: c, known: lru.New(remembered),
+		spam:    record.NewEventSourceObjectSpamFilter(remembered, spamBurst, spamQPS, c, objectOf),
+		repeats: record.NewEventSourceObjectSpamFilter(remembered, repeatsBurst, repeatsQPS, c, objectOf),
+	}
 }
 
 // drops reports whether an event is one too many.
@@ -47,7 +55,7 @@ func (f *filter) drops(event *v1.Event) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if limiter, ok := f.known.Get(text); ok {
-		return !limiter.(flowcontrol.PassiveRateLimiter).TryAccept()
+		return !limiter.(flowcontrol.PassiveRateLimiter).TryAccept() || f.repeats.Filter(event)
 	}
 	if f.spam.Filter(event) {
 		return true

@@ -206,6 +206,28 @@ func TestNoisyPodDoesNotSilenceOthers(t *testing.T) {
 	})
 }
 
+// TestRepetitionsOfAnObjectAreBounded: KV4. A pod that has had ever new texts for a day does not repeat them all.
+func TestRepetitionsOfAnObjectAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := start(t)
+		const texts = 288
+		for i := range texts {
+			x.Eventf(about("web"), v1.EventTypeWarning, "Unhealthy", "%d", i)
+			<-time.After(5 * time.Minute)
+		}
+		before := x.called()
+		for range 10 {
+			for i := range texts {
+				x.Eventf(about("web"), v1.EventTypeWarning, "Unhealthy", "%d", i)
+			}
+			<-time.After(time.Minute)
+		}
+		if n := x.called() - before; n > 100+10 {
+			t.Errorf("%d repetitions in 10 min", n)
+		}
+	})
+}
+
 // TestCrashingCrowdKeepsRoomForNews: KV4. Many pods with two containers crash for 5 h, each with an event a minute and three more at each of its starts.
 // The server has one object per event, which never gets old, and few calls; what then happens for the first time is not lost.
 func TestCrashingCrowdKeepsRoomForNews(t *testing.T) {

@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright/runtime/pods/internal/criconfig"
 	"github.com/podwright/podwright/runtime/pods/internal/meta"
 	"github.com/podwright/podwright/runtime/pods/internal/payload"
 	"github.com/podwright/podwright/runtime/pods/internal/poddir"
@@ -71,19 +73,18 @@ func (m *Manager) volumesOfFiles(pod *v1.Pod) map[string]string {
 }
 
 // mountedInside reports whether a container of the pod may have something mounted on, or in, an entry at the top of a volume,
-// as far as its definition says. The entry itself, mounted as a sub-path, does not count, nor what an expression may make that:
-// a container that found none waits for the file.
+// as far as its definition says. The entry itself, mounted as a sub-path, does not count: a container that found none waits for
+// the file.
 func mountedInside(pod *v1.Pod, volume, entry string) bool {
 	for _, c := range containersOf(pod) {
 		places := map[string]bool{}
 		points := []string{hostsPath, absolute(meta.TerminationPath(c.spec))}
 		for i := range c.spec.VolumeMounts {
 			vm := &c.spec.VolumeMounts[i]
-			first, _, _ := strings.Cut(path.Clean(vm.SubPath), "/")
 			if vm.Name == volume && vm.SubPath == "" && vm.SubPathExpr == "" {
 				places[absolute(vm.MountPath)] = true
 			}
-			if vm.Name != volume || first != entry && vm.SubPathExpr == "" {
+			if vm.Name != volume || entryOf(c.spec, vm) != entry {
 				points = append(points, absolute(vm.MountPath))
 			}
 		}
@@ -102,12 +103,35 @@ func mountedInside(pod *v1.Pod, volume, entry string) bool {
 func isSubPath(pod *v1.Pod, volume, entry string) bool {
 	for _, c := range containersOf(pod) {
 		for i := range c.spec.VolumeMounts {
-			vm := &c.spec.VolumeMounts[i]
-			first, _, _ := strings.Cut(path.Clean(vm.SubPath), "/")
-			if vm.Name == volume && (first == entry || vm.SubPathExpr != "") {
+			if vm := &c.spec.VolumeMounts[i]; vm.Name == volume && entryOf(c.spec, vm) == entry {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+// entryOf returns the entry at the top of a volume that a sub-path of it is, or is in. It is empty for a mount of the whole volume,
+// and for an expression with a variable whose value is not in the definition: what is mounted there must not be taken away.
+func entryOf(c *v1.Container, vm *v1.VolumeMount) string {
+	sub, known := vm.SubPath, true
+	if vm.SubPathExpr != "" {
+		var err error
+		sub, err = criconfig.Expand(vm.SubPathExpr, func(name string) (string, bool) {
+			for _, e := range slices.Backward(c.Env) {
+				if e.Name == name {
+					known = known && e.ValueFrom == nil && !strings.Contains(e.Value, "$")
+					return e.Value, true
+				}
+			}
+			known = false
+			return "", true
+		})
+		known = known && err == nil
+	}
+	if sub == "" || !known {
+		return ""
+	}
+	first, _, _ := strings.Cut(path.Clean(sub), "/")
+	return first
 }

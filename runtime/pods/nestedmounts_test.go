@@ -118,6 +118,35 @@ func TestFileOfSubPathAtItsOwnName(t *testing.T) {
 	})
 }
 
+// spec/runtime.md 12.1: the sub-path of an expression that is not this entry, or is not known, is a mount point that stays.
+func TestSubPathElsewhereIsAMountPoint(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("sub-paths need root")
+	}
+	for _, env := range []v1.EnvVar{
+		{Name: "MODE", Value: "prod"},
+		{Name: "MODE", ValueFrom: &v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{FieldPath: "metadata.name"}}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w, at := volumeWorld(t, func(o *pods.Options) { o.Objects = &store{configMaps: map[string]string{"c": "1"}} })
+			source := configMapVolume("c")
+			source.ConfigMap.Items = []v1.KeyToPath{{Key: "key", Path: "first"}}
+			pod := newPod(mounting(source), func(p *v1.Pod) {
+				c := &p.Spec.Containers[0]
+				c.Env = append(c.Env, env)
+				c.VolumeMounts = append(c.VolumeMounts, v1.VolumeMount{Name: "v", MountPath: "/v/current", SubPathExpr: "$(MODE)"})
+			})
+			w.syncAll(pod)
+			point := filepath.Join(at().GetHostPath(), "current")
+			source.ConfigMap.Items[0].Path = "current"
+			w.sync(pod)
+			if info, err := os.Lstat(point); err != nil || !info.IsDir() {
+				t.Errorf("12.1: the mount point of %v is gone: %v, %v", env, info, err)
+			}
+		})
+	}
+}
+
 func fileOfSubPath(t *testing.T, mount v1.VolumeMount) {
 	synctest.Test(t, func(t *testing.T) {
 		w, at := volumeWorld(t, func(o *pods.Options) {

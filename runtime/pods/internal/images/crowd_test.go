@@ -144,7 +144,6 @@ func TestCrowdSharesNoCredentials(t *testing.T) {
 			}
 			kill()
 			under.Wait()
-			synctest.Wait() // pulls that nothing waits for end
 			if now, _ := f.InFlight(); now != 0 || len(p.puller.Turns()) != 0 {
 				t.Errorf("seed %d: %d calls in flight, turns %v", seed, now, p.puller.Turns())
 			}

@@ -35,7 +35,7 @@ func keyOf(image string, list []credentials.Credential) flightKey {
 }
 
 // flight is one pull, shared by all containers that want it. It continues while one of
-// them waits; the last to leave cancels it and waits for the end of the pull, but not for a disk that does not
+// them waits; the last to leave cancels it and waits for the end of the pull, but not for long for a disk that does not
 // take its record: the pod may have to stop.
 type flight struct {
 	key         flightKey
@@ -137,12 +137,27 @@ func (p *Puller) share(ctx context.Context, r Request, f *flight) (*flight, erro
 	}
 	if p.leave(f, w) {
 		f.cancel()
-		select {
-		case <-f.over:
-		case <-f.done:
-		}
+		p.awaitEnd(f)
 	}
 	return f, ctx.Err()
+}
+
+// recordPatience is how long a pull that nothing waits for may take to write its record while its last waiter looks on.
+const recordPatience = 2 * time.Second
+
+// awaitEnd waits for the end of a flight.
+func (p *Puller) awaitEnd(f *flight) {
+	select {
+	case <-f.done:
+		return
+	case <-f.over:
+	}
+	timer := p.options.Clock.NewTimer(recordPatience)
+	defer timer.Stop()
+	select {
+	case <-f.done:
+	case <-timer.C():
+	}
 }
 
 // leave removes a waiter and reports whether it was the last.
