@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -182,15 +183,19 @@ func TestCostOfACallIsThatOfOne(t *testing.T) {
 			subjects[i] = fmt.Sprint(i)
 			_, _ = v.ask(subjects[i])
 		}
-		began := time.Now()
-		for range 40 {
-			for _, s := range subjects[:100] {
-				_, _ = v.ask(s)
+		least := time.Duration(math.MaxInt64) // of several: the machine may be busy
+		for range 10 {
+			began := time.Now()
+			for range 4 {
+				for _, s := range subjects[:100] {
+					_, _ = v.ask(s)
+				}
 			}
+			least = min(least, time.Since(began))
 		}
-		return time.Since(began)
+		return least
 	}
-	if few, many := cost(100), cost(10_000); many > 10*few+10*time.Millisecond {
+	if few, many := cost(100), cost(10_000); many > 10*few+time.Millisecond {
 		t.Errorf("%v with 100 open questions, %v with 10,000", few, many)
 	}
 }
