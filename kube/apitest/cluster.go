@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -229,19 +228,6 @@ func accountKeys() (pair, error) {
 	}
 	private, err := privatePEM(key)
 	return pair{encode("PUBLIC KEY", public), private}, err
-}
-
-// freePorts returns ports that are free now.
-func freePorts(address string, n int) (ports []string, err error) {
-	for range n {
-		listener, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
-		if err != nil {
-			return nil, err
-		}
-		defer func() { _ = listener.Close() }() // closed at the end, so that the ports differ
-		ports = append(ports, strconv.Itoa(listener.Addr().(*net.TCPAddr).Port))
-	}
-	return ports, nil
 }
 
 // WaitReady returns once the API server reports that it is ready, or, after a minute (more with
