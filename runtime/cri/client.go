@@ -21,9 +21,8 @@ import (
 
 // Defaults of [Options].
 const (
-	defaultConnectTimeout   = 5 * time.Second
-	defaultCallTimeout      = 2 * time.Minute
-	defaultPullStallTimeout = 5 * time.Minute
+	defaultConnectTimeout = 5 * time.Second
+	defaultCallTimeout    = 2 * time.Minute
 )
 
 // maxMessageSize is the size containerd and CRI-O use themselves, reached at
@@ -44,16 +43,17 @@ type Options struct {
 	// CallTimeout is the limit of one ordinary call; others derive from it,
 	// see the package comment. 0 means 2 min.
 	CallTimeout time.Duration
-	// PullStallTimeout ends a pull that makes no progress for this long, with
-	// runtime.ErrDeadline. 0 means 5 min; negative, never.
+	// PullStallTimeout ends a pull that makes no visible progress for this long, with
+	// runtime.ErrDeadline. 0 or less means no limit.
 	//
 	// CRI reports no progress of a pull, so it is read from the node: the usage of the
 	// image file systems that ImageFsInfo names must change, as the runtime or the
-	// kernel reports it. Anything else that writes to these file systems counts as
-	// progress too. So the limit never ends a pull that downloads, but it may come
-	// late, or never on a disk that is always in use. It is a backstop for runtimes
-	// without a stall limit of their own (containerd has image_pull_progress_timeout
-	// since 1.7).
+	// kernel reports it. A runtime need not show a download there before it is complete:
+	// it may keep it elsewhere, or in a place that this process does not reach. The limit then
+	// ends a large image on a slow line, each time again. Set it only for a runtime that is known to
+	// show its downloads, and that has no stall limit of its own (containerd has
+	// image_pull_progress_timeout since 1.7). Anything else that writes to these file
+	// systems counts as progress too, so the limit may come late, or never on a busy disk.
 	//
 	// A runtime that stops answering makes no progress. Where no usage can be
 	// read, on a runtime without ImageFsInfo, the limit does not apply as long
@@ -79,9 +79,6 @@ func (o Options) withDefaults() Options {
 	}
 	if o.CallTimeout <= 0 {
 		o.CallTimeout = defaultCallTimeout
-	}
-	if o.PullStallTimeout == 0 {
-		o.PullStallTimeout = defaultPullStallTimeout
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}

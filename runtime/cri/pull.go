@@ -15,8 +15,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// PullImage implements ImageService. It has no time limit as long as the
-// pull makes progress, see [Options].PullStallTimeout.
+// PullImage implements ImageService. It has no time limit, except for
+// [Options].PullStallTimeout.
 func (c *Client) PullImage(ctx context.Context, image *runtimeapi.ImageSpec, auth *runtimeapi.AuthConfig, podSandboxConfig *runtimeapi.PodSandboxConfig) (string, error) {
 	const op = "PullImage"
 	pullCtx, cancel := context.WithCancelCause(ctx)
@@ -59,7 +59,7 @@ func (e *stallError) Error() string {
 // watchPull cancels a pull that makes no progress; it returns when ctx ends.
 func (c *Client) watchPull(ctx context.Context, cancel context.CancelCauseFunc) {
 	limit := c.options.PullStallTimeout
-	if limit < 0 {
+	if limit <= 0 {
 		return
 	}
 	period := min(max(limit/10, time.Millisecond), 30*time.Second)

@@ -42,6 +42,8 @@ func TestPullStall(t *testing.T) {
 		want     time.Duration
 		wantText string
 		options  cri.Options
+		// byDefault leaves the option unset.
+		byDefault bool
 	}{
 		{
 			name: "steady progress for hours", pull: 5 * time.Hour,
@@ -82,10 +84,14 @@ func TestPullStall(t *testing.T) {
 			name: "limit off", pull: 5 * time.Hour, options: cri.Options{PullStallTimeout: -1},
 			info: func(_ context.Context, reply any) error { usage(reply, 7); return nil },
 		},
+		{
+			name: "no limit by default, whatever shows", pull: 5 * time.Hour, byDefault: true,
+			info: func(_ context.Context, reply any) error { usage(reply, 7); return nil },
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				if tc.options.PullStallTimeout == 0 {
+				if tc.options.PullStallTimeout == 0 && !tc.byDefault {
 					tc.options.PullStallTimeout = limit
 				}
 				c := unconnected(t, tc.options, func(ctx context.Context, method string, _, reply any) error {
