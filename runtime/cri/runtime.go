@@ -110,18 +110,20 @@ func (c *Client) ContainerStatus(ctx context.Context, containerID string, verbos
 		&runtimeapi.ContainerStatusRequest{ContainerId: containerID, Verbose: verbose})
 }
 
-// maxOutput is how many bytes a command may print for ExecSync, both outputs together: a probe
-// keeps only a KiB, and every container may run one at the same time (spec/runtime.md 23.8).
-const maxOutput = 1 << 20
-
-// execSync makes the call and refuses too long an answer before reading it.
-func (c *Client) execSync(ctx context.Context, request *runtimeapi.ExecSyncRequest, options ...grpc.CallOption) (*runtimeapi.ExecSyncResponse, error) {
-	const envelope = 1 << 10 // what is around the outputs
-	return c.runtime.ExecSync(ctx, request, append(options, grpc.MaxCallRecvMsgSize(maxOutput+envelope))...)
+// maxOutput is how many bytes a command may print for ExecSync, both outputs together
+// (spec/runtime.md 23.8). One with a time-out is a probe's: a KiB of its output is kept, and every
+// container may run one at the same time. One without is a hook's, which may print what a
+// runtime sends.
+func maxOutput(timeout time.Duration) int {
+	if timeout > 0 {
+		return 1 << 20
+	}
+	return maxMessageSize
 }
 
-// ExecSync implements ContainerManager. A command that prints more than 1 MiB fails with
-// runtime.ErrExhausted, however it ended. CRI counts the time-out in seconds; a fraction
+// ExecSync implements ContainerManager. A command that prints more than 1 MiB, or without a
+// time-out more than 16 MiB, fails with runtime.ErrExhausted, however it ended; its answer is
+// not read. CRI counts the time-out in seconds; a fraction
 // is rounded up. With a time-out, the call's limit is the ordinary one plus the
 // time-out; without one there is no limit. containerd answers late, or not at all, if
 // the command left children behind that hold its output: a caller that cannot wait sets
@@ -135,8 +137,10 @@ func (c *Client) ExecSync(ctx context.Context, containerID string, cmd []string,
 		seconds = int64((timeout + time.Second - 1) / time.Second)
 		limit = after(c.options.CallTimeout, seconds)
 	}
-	response, err := call(ctx, c, "ExecSync", limit, c.execSync,
-		&runtimeapi.ExecSyncRequest{ContainerId: containerID, Cmd: cmd, Timeout: seconds})
+	const envelope = 1 << 10 // what is around the outputs
+	response, err := call(ctx, c, "ExecSync", limit, c.runtime.ExecSync,
+		&runtimeapi.ExecSyncRequest{ContainerId: containerID, Cmd: cmd, Timeout: seconds},
+		grpc.MaxCallRecvMsgSize(maxOutput(timeout)+envelope))
 	if err != nil {
 		return nil, nil, err
 	}
