@@ -41,7 +41,7 @@ func RunContext(t *testing.T, l Limits, body func(context.Context, *T)) {
 }
 
 // Run runs a body and then its clean-ups, last registered first, as t. It returns once they have
-// ended; one that exceeds its limit fails t and is left behind. A body that ends itself, as Fatal
+// ended; each one that exceeds its limit fails t and is left behind. A body that ends itself, as Fatal
 // and Skip do, also ends the caller, after the clean-ups.
 func Run(t *testing.T, l Limits, body func(*T)) {
 	t.Helper()
