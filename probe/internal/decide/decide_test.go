@@ -198,6 +198,8 @@ func TestRestore(t *testing.T) {
 		{"8.3 startup: not started", decide.Startup, decide.Record{}, false, decide.Before{}},
 		{"8.3 startup: failing, young", decide.Startup, with(false, decide.Startup, fact(0, f, 2, 19*time.Second)), false, decide.Before{Last: f, Run: 2}},
 		{"8.3 startup: failing, 2 periods old", decide.Startup, with(false, decide.Startup, fact(0, f, 2, 20*time.Second)), false, decide.Before{}},
+		{"8.4 startup: killed", decide.Startup, with(false, decide.Startup, fact(f, f, 0, time.Minute)), false, decide.Before{Last: f, Run: 2}},
+		{"8.6 startup: killed, older than 5 min", decide.Startup, with(false, decide.Startup, fact(f, f, 0, 6*time.Minute)), false, decide.Before{}},
 		{"8.3 liveness: success", decide.Liveness, with(true, decide.Liveness, fact(s, s, 9, time.Second)), false, decide.Before{Result: s}},
 		{"8.3 liveness: failing, young", decide.Liveness, with(true, decide.Liveness, fact(s, f, 1, time.Second)), false, decide.Before{Result: s, Last: f, Run: 1}},
 		{"8.4 liveness: killed", decide.Liveness, with(true, decide.Liveness, fact(f, f, 0, time.Minute)), false, decide.Before{Result: s, Last: f, Run: 2}},

@@ -62,7 +62,7 @@ func Restore(r Rules, rec *Record, now time.Time) Before {
 		return Before{Result: Success, Hold: true}
 	case r.Kind == Readiness && ready && !r.Lost:
 		b.Result = Success
-	case r.Kind == Liveness && fact.Stored == Failure:
+	case r.Kind != Readiness && fact.Stored == Failure:
 		b.Last, b.Run = Failure, r.Failure-1 // 8.4
 	}
 	return b
