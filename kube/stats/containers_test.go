@@ -76,13 +76,13 @@ func TestCgroupsAreFound(t *testing.T) {
 		} {
 			m.cgroup(path, 1, 1, 1)
 		}
-		got := examine(m.cgroups).find(map[string]bool{"aaa": true, "bbb": true, "ccc": true, "ddd": true, "eee": true, "fff": true, "none": true})
+		got, complete := examine(m.cgroups).find(map[string]bool{"aaa": true, "bbb": true, "ccc": true, "ddd": true, "eee": true, "fff": true, "none": true})
 		want := map[string]string{
 			"aaa": "k8s.io/aaa", "bbb": "kubepods.slice/kubepods-poduid_1.slice/cri-containerd-bbb.scope", "ccc": "kubepods.slice/kubepods-poduid_1.slice/crio-ccc.scope",
 			"eee": "kubepods/poduid-1/eee", "fff": "machine/libpod-fff",
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("unified %t:\n%s", unified, diff)
+		if diff := cmp.Diff(want, got); diff != "" || !complete {
+			t.Errorf("unified %t: complete %t\n%s", unified, complete, diff)
 		}
 		for container, pod := range map[string]string{want["bbb"]: "kubepods.slice/kubepods-poduid_1.slice", want["eee"]: "kubepods/poduid-1", want["aaa"]: "", "": ""} {
 			if got := podCgroup(container, "uid-1"); got != pod {

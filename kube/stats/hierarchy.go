@@ -2,6 +2,7 @@ package stats
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -57,19 +58,20 @@ const (
 )
 
 // find looks for the cgroups of containers: folders that are named after their IDs, in the form
-// that runtimes use with either cgroup driver. IDs without a cgroup are not in the result.
-func (h *hierarchy) find(ids map[string]bool) map[string]string {
+// that runtimes use with either cgroup driver. IDs without a cgroup are not in the result. It returns false
+// if the search left out a folder that could not be read, which may hold those that are missing.
+func (h *hierarchy) find(ids map[string]bool) (found map[string]string, complete bool) {
 	top := h.root
 	if !h.unified() {
 		tree, ok := h.trees["memory"]
 		if !ok {
-			return nil
+			return nil, true
 		}
 		top = filepath.Join(h.root, tree)
 	}
 	s := search{top: top, ids: ids, found: make(map[string]string, len(ids))}
 	_ = s.walk(".", 0)
-	return s.found
+	return s.found, !s.unread
 }
 
 // search is one walk through a tree of cgroups.
@@ -78,6 +80,7 @@ type search struct {
 	ids     map[string]bool
 	found   map[string]string
 	folders int
+	unread  bool // a folder could not be read
 }
 
 var errFoundAll = errors.New("all are found")
@@ -86,7 +89,10 @@ func (s *search) walk(at string, depth int) error {
 	if s.folders++; depth > maxDepth || s.folders > maxFolders {
 		return nil
 	}
-	entries, _ := os.ReadDir(filepath.Join(s.top, at)) // a cgroup that is gone has no entries
+	entries, err := os.ReadDir(filepath.Join(s.top, at))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a cgroup that is gone has no entries
+		s.unread = true
+	}
 	for _, e := range entries {
 		if !e.IsDir() {
 			continue

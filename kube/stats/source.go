@@ -158,8 +158,10 @@ func (s *Source) locate(found *found) {
 	if len(unknown) == 0 {
 		return
 	}
-	paths := s.cgroups.find(unknown)
+	paths, complete := s.cgroups.find(unknown)
 	for id := range unknown {
-		s.paths[id] = paths[id]
+		if path := paths[id]; path != "" || complete {
+			s.paths[id] = path
+		}
 	}
 }
