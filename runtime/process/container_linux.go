@@ -124,12 +124,18 @@ func (r *Runtime) CreateContainer(ctx context.Context, podSandboxID string, conf
 	return record.ID, nil
 }
 
-// forget drops a container from memory and frees its name.
+// forget drops a container from memory, with its image if no other container uses that, and frees its name.
 func (r *Runtime) forget(c *container) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.containers, c.record.ID)
 	delete(r.names, c.key())
+	for _, other := range r.containers {
+		if other.record.ImageRef == c.record.ImageRef {
+			return
+		}
+	}
+	delete(r.folders, c.record.ImageRef)
 }
 
 // container returns a container by ID, or nil.

@@ -62,8 +62,8 @@ func (i image) api() *runtimeapi.Image {
 	}
 }
 
-// ListImages returns the image "host", the folders asked for since New, and those
-// that containers use.
+// ListImages returns the image "host", the folders that containers use, and those
+// asked for since New, until the last container that uses one is removed.
 func (r *Runtime) ListImages(ctx context.Context, filter *runtimeapi.ImageFilter) ([]*runtimeapi.Image, error) {
 	leave, err := r.enter(ctx)
 	if err != nil {
@@ -86,11 +86,21 @@ func (r *Runtime) ListImages(ctx context.Context, filter *runtimeapi.ImageFilter
 	r.mu.Unlock()
 	out := []*runtimeapi.Image{}
 	for _, ref := range slices.Sorted(maps.Keys(refs)) {
-		if i, err := resolveImage(ref); err == nil {
-			out = append(out, i.api())
+		i, err := resolveImage(ref)
+		if err != nil {
+			r.forgetImage(ref)
+			continue
 		}
+		out = append(out, i.api())
 	}
 	return out, nil
+}
+
+// forgetImage drops a folder from those to list, so that they are not more than what is in use.
+func (r *Runtime) forgetImage(ref string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.folders, ref)
 }
 
 // image resolves a name and remembers it as one to list.
