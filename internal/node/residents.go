@@ -52,6 +52,8 @@ type Residents struct {
 	Open func(uid types.UID) (syncloop.OpenVerdict, bool)
 	// Queue returns the pods that wait for their verdict, in the order of their arrival.
 	Queue func() []syncloop.OpenVerdict
+	// Allocated returns the pod with the resources it was allocated. Nil: with those that it asks for.
+	Allocated func(pod *v1.Pod) *v1.Pod
 }
 
 // All returns every pod. A pod that is being stopped is returned as its worker has it.
@@ -125,7 +127,8 @@ func (r *Residents) Ahead(uid types.UID) iter.Seq2[*v1.Pod, error] {
 	}
 }
 
-// Evictable returns the pods that are running or about to run, each with its newest status.
+// Evictable returns the pods that are running or about to run, each with its newest status and the resources it
+// was allocated: a pod must not be spared for a resize that waits or was refused.
 func (r *Residents) Evictable() []*v1.Pod {
 	var out []*v1.Pod
 	for _, p := range r.Desired.Pods() {
@@ -133,11 +136,18 @@ func (r *Residents) Evictable() []*v1.Pod {
 		if !ok || podinfo.Terminal(s.Phase) || r.Lives.IsPodTerminationRequested(p.UID) || !r.Known(p.UID) {
 			continue
 		}
-		pod := *p
+		pod := *r.allocated(p)
 		pod.Status = s
 		out = append(out, &pod)
 	}
 	return out
+}
+
+func (r *Residents) allocated(pod *v1.Pod) *v1.Pod {
+	if r.Allocated == nil {
+		return pod
+	}
+	return r.Allocated(pod)
 }
 
 // Complete reports whether every source has named its pods, and whether those that run already, by their statuses, have their

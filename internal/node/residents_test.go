@@ -49,8 +49,9 @@ func TestResidents(t *testing.T) {
 	if r.Get("stopping-desired") == stoppingDesired || r.Get("leaves") == nil || r.Get("unknown") != nil {
 		t.Error("Get: a desired pod as it is desired, then as it is being stopped, then nil")
 	}
-	if r.Evictable()[0].Status.Phase != v1.PodRunning {
-		t.Error("an evictable pod comes without its status")
+	r.Allocated = func(pod *v1.Pod) *v1.Pod { return requesting(pod, "1") }
+	if got := r.Evictable()[0]; len(got.Spec.Containers) != 1 || got.Status.Phase != v1.PodRunning {
+		t.Errorf("evictable is not what was allocated, with its status: %+v", got)
 	}
 }
 

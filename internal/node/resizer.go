@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	goruntime "runtime"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -31,6 +32,8 @@ type Allocations interface {
 	// Admitted notes what a pod was admitted with, unless it was granted something before. Unless it was started, what a
 	// life that was admitted at another time was granted does not count.
 	Admitted(pod *v1.Pod, at time.Time, started bool)
+	// Allocated returns the pod with the resources it was allocated.
+	Allocated(pod *v1.Pod) *v1.Pod
 	// Known returns the pods that were granted something.
 	Known() []types.UID
 	Forget(uid types.UID) error
@@ -173,10 +176,19 @@ func (r *Resizer) Run(ctx context.Context) error {
 			}
 		}
 		if r.options.Levels != nil {
-			r.report(r.options.Levels.SetBurstableShares(pods.BurstableShares(r.options.Active())))
+			r.report(r.options.Levels.SetBurstableShares(r.burstableShares()))
 		}
 		r.options.Allocations.Retry(timed)
 	}
+}
+
+// burstableShares is what the cgroups of the pods add up to: a resize that waits or was refused weighs nothing.
+func (r *Resizer) burstableShares() int64 {
+	active := slices.Clone(r.options.Active())
+	for i, pod := range active {
+		active[i] = r.options.Allocations.Allocated(pod)
+	}
+	return pods.BurstableShares(active)
 }
 
 // timer returns a channel that fires when deferred resizes are due, or never if there are none.

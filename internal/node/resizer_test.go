@@ -34,6 +34,10 @@ func (g *grantTable) AdmittedAs(*v1.Pod) *v1.Pod { return nil }
 func (g *grantTable) Life(uid types.UID) (time.Time, bool) {
 	return time.Unix(7, 0), uid == "started"
 }
+
+func (g *grantTable) Allocated(pod *v1.Pod) *v1.Pod {
+	return requesting(pod, "1")
+}
 func (g *grantTable) Known() []types.UID         { return []types.UID{"known", "gone"} }
 func (g *grantTable) Forget(uid types.UID) error { g.add("forget " + string(uid)); return g.err }
 func (g *grantTable) NextRetry() time.Time       { return g.next }
@@ -91,6 +95,29 @@ func TestResizerRetries(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// requesting returns a copy of the pod with a container that requests so much CPU.
+func requesting(pod *v1.Pod, cpu string) *v1.Pod {
+	out := pod.DeepCopy()
+	out.Spec.Containers = []v1.Container{{Name: "c", Resources: v1.ResourceRequirements{
+		Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu)},
+	}}}
+	return out
+}
+
+// TestWeightIsWhatPodsWereAllocated (spec/runtime.md 13.4): a resize that waits or was refused weighs nothing.
+func TestWeightIsWhatPodsWereAllocated(t *testing.T) {
+	g := &grantTable{}
+	r := newResizer(g, levels{g})
+	wanted := []*v1.Pod{requesting(newPod("a"), "64")}
+	r.options.Active = func() []*v1.Pod { return wanted }
+	if got := r.burstableShares(); got != 1024 {
+		t.Errorf("a pod that was allocated 1 CPU and wants 64 weighs %d shares, want 1024", got)
+	}
+	if cpu := wanted[0].Spec.Containers[0].Resources.Requests.Cpu(); cpu.Value() != 64 {
+		t.Errorf("the pod that is wanted was changed: %v", cpu)
+	}
 }
 
 // TestResizerNamesTheLife: spec/runtime.md 21.1. What is stored may be of an earlier life.
