@@ -86,9 +86,10 @@ func parseConfig(data []byte) ([]keyed, error) {
 	return out, nil
 }
 
-// decodeAuth splits base64 of user:password, padded or not.
+// decodeAuth splits base64 of user:password, padded or not. It may have line breaks, as the
+// tool base64 makes them; the decoder passes over those within.
 func decodeAuth(text string) (username, password string, err error) {
-	plain, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(text, "="))
+	plain, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(text, "=\r\n"))
 	if err != nil {
 		return "", "", errNotAuth
 	}
