@@ -91,11 +91,11 @@ func (m *Manager) tailLog(path string) (string, error) {
 		return text, err
 	}
 	folder, name := filepath.Split(path)
-	elements, err := filepath.Rel(m.options.LogDir, folder)
-	if err != nil || elements == "." {
-		return text, err
+	elements, err := poddir.Below(m.options.LogDir, folder)
+	if err != nil {
+		return text, nil // it is no log of a container
 	}
-	dir, err := poddir.OpenDir(m.options.LogDir, strings.Split(elements, string(filepath.Separator))...)
+	dir, err := poddir.OpenDir(m.options.LogDir, elements...)
 	if err != nil {
 		return text, err
 	}

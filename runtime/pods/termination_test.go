@@ -12,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/pods"
 	"github.com/podwright/podwright/runtime/pods/internal/meta"
 )
 
@@ -95,6 +96,57 @@ func TestMessageFromFileIsText(t *testing.T) {
 		})
 		if got != want {
 			t.Errorf("20: %d bytes: %.60q, want %d bytes", len(got), got, len(want))
+		}
+	}
+}
+
+// spec/runtime.md 20: a runtime may name the file by what a link above the pods' folders stands for. The links of
+// containers still lead nowhere.
+func TestMessageBehindALinkedRoot(t *testing.T) {
+	for _, linked := range []string{"the root", "the folder of the pods"} {
+		real, root := t.TempDir(), filepath.Join(t.TempDir(), "link")
+		link, podsDir := root, filepath.Join(real, "pods")
+		if linked != "the root" {
+			root, podsDir = filepath.Dir(root), real
+			link = filepath.Join(root, "pods")
+		}
+		if err := os.Symlink(real, link); err != nil {
+			t.Fatal(err)
+		}
+		w := newWorld(t, nil, func(o *pods.Options) { o.RootDir, o.LogDir = root, root+"/logs" })
+		write := func(path, text string) {
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write(filepath.Join(podsDir, "uid-1/containers/app/0"), "done")
+		write(filepath.Join(real, "secret"), "secret")
+		write(filepath.Join(filepath.Dir(real), "secret"), "secret")
+		for name, to := range map[string]string{"link": "0", "out": "../../../secret", "further": "../../../../secret"} {
+			if err := os.Symlink(to, filepath.Join(podsDir, "uid-1/containers/app", name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		const failed = "Error on reading termination message: "
+		for path, want := range map[string]string{
+			filepath.Join(podsDir, "uid-1/containers/app/0"):         "done",
+			filepath.Join(root, "pods/uid-1/containers/app/0"):       "done",
+			filepath.Join(podsDir, "uid-1/containers/app/link"):      failed,
+			filepath.Join(podsDir, "uid-1/containers/app/out"):       failed,
+			filepath.Join(podsDir, "uid-1/containers/app/further"):   failed,
+			filepath.Join(podsDir, "../secret"):                      failed,
+			filepath.Join(root, "pods/uid-1/containers/app/further"): failed,
+		} {
+			got := w.m.TerminationMessage(&runtime.ContainerStatus{
+				State: runtime.Exited, Mounts: map[string]string{"/message": path},
+				Annotations: map[string]string{meta.AnnotationTerminationMessagePath: "/message"},
+			})
+			if !strings.HasPrefix(got, want) {
+				t.Errorf("20: %s is a link, %s: %q", linked, path, got)
+			}
 		}
 	}
 }

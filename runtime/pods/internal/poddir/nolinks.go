@@ -169,14 +169,30 @@ func OpenRegular(dir *os.Root, name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), found.Name()), nil
 }
 
-// OpenFile opens a regular file below parent for reading; path is absolute. It
-// follows no link below parent.
-func OpenFile(parent, path string) (*os.File, error) {
+// Below returns the names that lead from parent to path; both are absolute. If parent is reached by a link, path
+// may begin with what the link stands for, because some runtimes (CRI-O) report paths that way. No other
+// link counts: the names are for functions that follow none.
+func Below(parent, path string) ([]string, error) {
 	name, err := filepath.Rel(parent, path)
+	if err != nil || !filepath.IsLocal(name) {
+		var real string
+		if real, err = filepath.EvalSymlinks(parent); err == nil {
+			name, err = filepath.Rel(real, path)
+		}
+	}
 	if err != nil || !filepath.IsLocal(name) || name == "." {
 		return nil, fmt.Errorf("%s is not below %s", path, parent)
 	}
-	elements := strings.Split(name, string(filepath.Separator))
+	return strings.Split(name, string(filepath.Separator)), nil
+}
+
+// OpenFile opens a regular file below parent for reading; path is absolute. It
+// follows no link below parent.
+func OpenFile(parent, path string) (*os.File, error) {
+	elements, err := Below(parent, path)
+	if err != nil {
+		return nil, err
+	}
 	dir, err := OpenDir(parent, elements[:len(elements)-1]...)
 	if err != nil {
 		return nil, err
