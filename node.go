@@ -62,7 +62,7 @@ func (p *parts) buildRemovers() (err error) {
 // buildImages makes the part that tracks images and, if configured, removes them.
 func (p *parts) buildImages() error {
 	c := p.config
-	p.images = &node.Images{Runtime: node.WatchRuntime(c.Runtime, p.foreign), Calls: p.foreign, Pods: p.residents.Everywhere, Remembered: p.hidden}
+	p.images = &node.Images{Runtime: node.WatchRuntime(c.Runtime, p.foreign), Calls: p.foreign, Pods: p.residents.Everywhere, Views: p.pleg, Remembered: p.hidden}
 	p.images.Fs, _ = c.Images.(imagegc.ImageFs)
 	if c.ImageGC == nil {
 		return nil

@@ -240,6 +240,9 @@ type ContainerStatus struct {
 	Annotations map[string]string
 	// Mounts: container path to host path.
 	Mounts map[string]string
+	// MountedImages are the images that it has mounted as volumes, by the names or IDs
+	// that the runtime was given.
+	MountedImages []string
 	// RecursiveReadOnly are the container paths of mounts that are read-only with
 	// everything mounted below them.
 	RecursiveReadOnly []string

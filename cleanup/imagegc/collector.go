@@ -65,8 +65,9 @@ type Options struct {
 	Policy Policy
 	// Period is the time between two runs. 0 means 5 min.
 	Period time.Duration
-	// Desired returns the image names of desired pods, started or not (IG11), and of pods that have
-	// not stopped yet (IG2). It must not block. Nil means none.
+	// Desired returns the image names of desired pods, started or not (IG11), of pods that have
+	// not stopped yet, and names or IDs of what containers have mounted as volumes (IG2). It must
+	// not block. Nil means none.
 	Desired func() []string
 	// Keep returns names of images that are always kept, such as the sandbox image if the runtime
 	// does not pin it. Nil means none.

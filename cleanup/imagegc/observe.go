@@ -75,7 +75,7 @@ func imagesOf(listed []*runtimeapi.Image) []Image {
 }
 
 // usedByPod is what uses an image that Options.Desired names.
-const usedByPod = "a desired pod, or one that stops"
+const usedByPod = "a desired pod, or one that runs or stops"
 
 // users returns what uses each image, by every name and ID that the image may have.
 func (c *Collector) users(ctx context.Context) (map[string]string, error) {

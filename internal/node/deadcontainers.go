@@ -136,14 +136,17 @@ func (d *DeadContainers) ContainersGo(uid types.UID) bool {
 
 // Running returns the pods as last read, for log rotation, without a runtime call.
 func (d *DeadContainers) Running(context.Context) ([]*runtime.PodStatus, error) {
-	var out []*runtime.PodStatus
-	for _, uid := range d.Views.ChangedSince(0).UIDs {
-		// If a pod could not be read lately, use the earlier reading.
-		if status, _ := d.Views.Get(uid); status != nil {
+	return lastRead(d.Views), nil
+}
+
+// lastRead returns all pods of the runtime. If one could not be read lately, the earlier reading counts.
+func lastRead(v Views) (out []*runtime.PodStatus) {
+	for _, uid := range v.ChangedSince(0).UIDs {
+		if status, _ := v.Get(uid); status != nil {
 			out = append(out, status)
 		}
 	}
-	return out, nil
+	return out
 }
 
 // Evicted makes the reaper look at everything that has ended in a pod whose API says that it was

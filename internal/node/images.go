@@ -29,6 +29,8 @@ type Images struct {
 	Path string
 	// Pods returns the desired pods and those that have not stopped yet.
 	Pods func() []*v1.Pod
+	// Views shows what containers have mounted; nil: nothing.
+	Views Views
 	// Remembered returns the pods that sources may want and have not named; nil: none.
 	Remembered func() []*v1.Pod
 	// Permit asks everything that may object to the removal of an image (IN11). Nil: all may be removed.
@@ -135,15 +137,29 @@ func (i *Images) Disk(ctx context.Context) (imagegc.Disk, error) {
 }
 
 // Desired names the images of the desired pods, started or not (IG11), of those that have not stopped
-// yet (IG2), and of those that a source may want but has not named (IN11).
+// yet (IG2), and of those that a source may want but has not named (IN11). What containers have mounted
+// is added as the runtime names it (IG2): a pod's own name for it may be another image's by now.
 func (i *Images) Desired() []string {
-	var names []string
+	names := i.mounted()
 	for _, pod := range i.Pods() {
 		names = append(names, imagesOf(pod)...)
 	}
 	if i.Remembered != nil {
 		for _, pod := range i.Remembered() {
 			names = append(names, imagesOf(pod)...)
+		}
+	}
+	return names
+}
+
+// mounted names the images that containers have as volumes. The runtime is not asked.
+func (i *Images) mounted() (names []string) {
+	if i.Views == nil {
+		return nil
+	}
+	for _, pod := range lastRead(i.Views) {
+		for _, c := range pod.Containers {
+			names = append(names, c.MountedImages...)
 		}
 	}
 	return names

@@ -103,6 +103,9 @@ func NewContainerStatus(s *runtimeapi.ContainerStatus, runtimeName string) *runt
 		out.Mounts = make(map[string]string, len(s.GetMounts()))
 		for _, m := range s.GetMounts() {
 			out.Mounts[m.GetContainerPath()] = m.GetHostPath()
+			if image := m.GetImage().GetImage(); image != "" {
+				out.MountedImages = append(out.MountedImages, image)
+			}
 			if m.GetRecursiveReadOnly() {
 				out.RecursiveReadOnly = append(out.RecursiveReadOnly, m.GetContainerPath())
 			}

@@ -137,6 +137,19 @@ func TestStatusHasMountsByContainerPath(t *testing.T) {
 	}
 }
 
+// cleanup.md IG2: the image as the runtime was given it, not the pod's name for it.
+func TestStatusHasMountedImages(t *testing.T) {
+	got := cri.NewContainerStatus(&runtimeapi.ContainerStatus{Mounts: []*runtimeapi.Mount{
+		{ContainerPath: "/data", HostPath: "/var/y"},
+		{ContainerPath: "/a", Image: &runtimeapi.ImageSpec{Image: "sha256:1", UserSpecifiedImage: "a:1"}},
+		{ContainerPath: "/b", Image: &runtimeapi.ImageSpec{Image: "sha256:2"}},
+		{ContainerPath: "/c", Image: &runtimeapi.ImageSpec{}},
+	}}, "r")
+	if diff := cmp.Diff([]string{"sha256:1", "sha256:2"}, got.MountedImages); diff != "" {
+		t.Errorf("IG2: mounted images (-want +got):\n%s", diff)
+	}
+}
+
 func TestNewSandboxStatus(t *testing.T) {
 	got := cri.NewSandboxStatus(&runtimeapi.PodSandboxStatus{
 		Id: "s1", Metadata: &runtimeapi.PodSandboxMetadata{Attempt: 2}, State: runtimeapi.PodSandboxState_SANDBOX_READY,
