@@ -64,7 +64,7 @@ func (p *parts) tie() {
 	}
 	*p.wakes = node.Wakes{Residents: p.residents, Update: func(u podworkers.UpdateOptions) { p.workers.UpdatePod(u) }, Refresh: p.pods.Refresh, Clock: p.config.Clock}
 	p.shown = &node.Shown{Residents: p.residents, Pulling: p.pods.Pulling, Translate: store.TranslateUID}
-	*p.probed = node.Probed{Statuses: p.status, Desired: store, Stopping: p.syncer.StoppingPod, Views: p.pleg, Remember: p.probeMemory.Wait, Wake: p.wakes.Wake}
+	*p.probed = node.Probed{Statuses: p.status, Desired: store, Stopping: p.syncer.StoppingPod, Views: p.pleg, Addresses: p.self.Addresses, Remember: p.probeMemory.Wait, Wake: p.wakes.Wake}
 	p.onePod = &node.OnePod{Evictions: p.evictions, Find: p.shown.Get, Critical: p.users().Spared(p.config.Eviction.critical()), Events: p.config.Observe.Events, Logger: p.logger("eviction")}
 	p.restarts.Residents, p.restarts.Find, p.restarts.View, p.restarts.Wake = p.residents, p.shown.Get, p.pleg.Get, p.wakes.Wake
 	dir := p.config.Storage.LogDir

@@ -54,8 +54,8 @@ type Record = decide.Record
 type View struct {
 	// Pod is the pod as desired now. Required.
 	Pod *v1.Pod
-	// Status is the pod's last status, with the engine's own started flags.
-	// Required.
+	// Status is the pod's last status, with the engine's own started flags. For a pod on the host
+	// network, its PodIP is an address that the node has now. Required.
 	Status *v1.PodStatus
 	// Runtime, if known, has the exact start times of containers: those in a status are cut to
 	// whole seconds.

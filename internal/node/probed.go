@@ -2,6 +2,8 @@ package node
 
 import (
 	"context"
+	"net/netip"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -21,6 +23,8 @@ type Probed struct {
 	Views    interface {
 		Get(uid types.UID) (*runtime.PodStatus, error)
 	}
+	// Addresses returns the node's addresses, primary first.
+	Addresses func() []string
 	// Remember returns once a success will survive the agent.
 	Remember func(ctx context.Context, a probe.Announcement)
 	// Wake asks for a look at a pod.
@@ -46,11 +50,28 @@ func (p *Probed) View(uid types.UID) (probe.View, bool) {
 			return probe.View{}, false
 		}
 	}
+	if out.Pod.Spec.HostNetwork {
+		st.PodIP = p.hostAddress(st.PodIP)
+	}
 	// Only for the exact start times: an old or missing view does no harm.
 	if view, err := p.Views.Get(uid); err == nil {
 		out.Runtime = view
 	}
 	return out, true
+}
+
+// hostAddress returns where a pod on the host network is reached: at the address that its status keeps
+// as long as the node has it, then at the node's primary one (spec/probe.md 5.1).
+func (p *Probed) hostAddress(kept string) string {
+	have := p.Addresses()
+	old, err := netip.ParseAddr(kept)
+	if len(have) == 0 || err == nil && slices.ContainsFunc(have, func(text string) bool {
+		ip, err := netip.ParseAddr(text)
+		return err == nil && ip.Unmap() == old.Unmap()
+	}) {
+		return kept
+	}
+	return have[0]
 }
 
 // Announce passes a new result on (spec/probe.md 6.2). The receivers ignore pods that are gone.

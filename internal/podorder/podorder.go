@@ -95,9 +95,10 @@ func sortRuns[C any](list []C, of func(C) run, number func(C) int) {
 }
 
 // addresses returns the addresses of the latest sandbox if it is ready. One
-// unparsable address makes the list empty (spec/runtime.md 1.7).
+// unparsable address makes the list empty. A sandbox on the host network has none of its own: some runtimes
+// return those that the node had when the sandbox was made (spec/runtime.md 1.7).
 func addresses(list []*runtime.SandboxStatus) []string {
-	if len(list) == 0 || list[0].State != runtime.Running || list[0].IP == "" {
+	if len(list) == 0 || list[0].State != runtime.Running || list[0].IP == "" || list[0].HostNetwork {
 		return nil
 	}
 	ips := append([]string{list[0].IP}, list[0].AdditionalIPs...)

@@ -289,6 +289,11 @@ func sandboxStatus(uid, id string, attempt uint32, state runtimeapi.PodSandboxSt
 	return status
 }
 
+func onHost(s *runtimeapi.PodSandboxStatus) *runtimeapi.PodSandboxStatus {
+	s.Linux = &runtimeapi.LinuxPodSandboxStatus{Namespaces: &runtimeapi.Namespace{Options: &runtimeapi.NamespaceOption{Network: runtimeapi.NamespaceMode_NODE}}}
+	return s
+}
+
 // spec/runtime.md 1.7: the latest sandbox only, if ready; one bad address spoils
 // the list.
 func TestPodIPs(t *testing.T) {
@@ -307,6 +312,7 @@ func TestPodIPs(t *testing.T) {
 		{"unparsable primary", []*runtimeapi.PodSandboxStatus{sandboxStatus("a", "s", 0, ready, "10.0.0.256", "fd00::1")}, nil},
 		{"unparsable additional", []*runtimeapi.PodSandboxStatus{sandboxStatus("a", "s", 0, ready, "10.0.0.1", "x")}, nil},
 		{"host network", []*runtimeapi.PodSandboxStatus{sandboxStatus("a", "s", 0, ready)}, nil},
+		{"host network, and the runtime has the node's address of that time", []*runtimeapi.PodSandboxStatus{onHost(sandboxStatus("a", "s", 0, ready, "192.0.2.1"))}, nil},
 		{"no sandbox", nil, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

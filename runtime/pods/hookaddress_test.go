@@ -81,6 +81,28 @@ func TestPreStopFindsThePod(t *testing.T) {
 	}
 }
 
+// spec/runtime.md 15: a hook on the node's network goes where the node is when it runs, although
+// the node's address changed while the pod's image was pulled.
+func TestPostStartFollowsTheNodesAddress(t *testing.T) {
+	got := &requests{}
+	server := httptest.NewServer(got)
+	defer server.Close()
+	address := "192.0.2.1"
+	w := newWorldOn(t, fake.Options{Script: func(fake.Launch) fake.Script {
+		address = "127.0.0.1"
+		return fake.Script{}
+	}}, func(o *pods.Options) { o.HostIPs = func() []string { return []string{address} } })
+	r := w.sync(newPod(func(p *v1.Pod) {
+		p.Spec.HostNetwork = true
+		p.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PostStart: &v1.LifecycleHandler{HTTPGet: &v1.HTTPGetAction{
+			Path: "/hi", Port: intstr.FromInt32(int32(server.Listener.Addr().(*net.TCPAddr).Port)),
+		}}}
+	}))
+	if r.Err != nil || len(got.all) != 1 {
+		t.Errorf("%v, requests %q", r.Err, got.all)
+	}
+}
+
 // spec/runtime.md 15, 15.1: so does the preStop hook of a container whose postStart hook
 // failed.
 func TestPreStopAfterFailedPostStartFindsThePod(t *testing.T) {

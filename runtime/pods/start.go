@@ -277,9 +277,13 @@ func (st *starting) postStart(ctx context.Context, id string) *startFailure {
 	if handler.Sleep != nil {
 		limit = 0 // a sleep ends by itself
 	}
+	address := firstIP(st.podIPs)
+	if st.pod.Spec.HostNetwork {
+		address = firstIP(st.m.options.HostIPs()) // the pull may have taken long
+	}
 	end := st.m.doing.begin(st.pod.UID, &activity{what: "running the postStart hook of container " + st.spec.Name, limit: limit})
 	wait, err := st.m.runHookWithin(ctx, limit, hook{
-		podUID: st.pod.UID, handler: handler, containerID: id, ports: st.spec.Ports, podIP: firstIP(st.podIPs),
+		podUID: st.pod.UID, handler: handler, containerID: id, ports: st.spec.Ports, podIP: address,
 		event: func(eventtype, reason, format string, args ...any) {
 			st.m.podEvent(st.pod, eventtype, reason, format, args...)
 		},
