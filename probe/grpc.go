@@ -46,7 +46,7 @@ func (h grpcHandler) Probe(ctx context.Context, t Target) (Outcome, error) {
 	client, err := grpc.NewClient("passthrough:///"+address,
 		grpc.WithTransportCredentials(secure), grpc.WithUserAgent(userAgent), grpc.WithNoProxy(),
 		grpc.WithDisableServiceConfig(), grpc.WithDisableRetry(),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxGRPCAnswer)), grpc.WithMaxHeaderListSize(maxHeaders),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxGRPCAnswer)), grpc.WithMaxHeaderListSize(outbound.MaxHeaders),
 		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
 			conn, err := connect(ctx, h.dialer, t.call(""), "tcp", address)
 			if err != nil {

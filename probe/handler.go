@@ -17,7 +17,7 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// maxOutput is how much of a command's output or of a body is kept (5.2, 5.6).
+// maxOutput is how much of a command's output is kept (5.2).
 const maxOutput = 10240
 
 // userAgent of http and grpc probes; the version is that of the Kubernetes modules in

@@ -19,12 +19,8 @@ import (
 	"github.com/podwright/podwright/internal/podinfo"
 )
 
-const (
-	// maxRedirects bounds a chain of redirects; reaching it is a failure (5.5).
-	maxRedirects = 10
-	// maxHeaders is how many bytes of headers an answer may have.
-	maxHeaders = 256 << 10
-)
+// maxRedirects bounds a chain of redirects; reaching it is a failure (5.5).
+const maxRedirects = 10
 
 var errRedirects = fmt.Errorf("stopped after %d redirects", maxRedirects)
 
@@ -119,7 +115,7 @@ func checkRedirect(next *http.Request, via []*http.Request) error {
 // explanations would otherwise see what only the node may read (5.6). It is an error if the body
 // breaks off before the limit, not if it goes on.
 func judgeAnswer(answer *http.Response) (Outcome, error) {
-	if _, err := io.Copy(io.Discard, io.LimitReader(answer.Body, maxOutput)); err != nil {
+	if _, err := io.Copy(io.Discard, io.LimitReader(answer.Body, outbound.MaxBody)); err != nil {
 		return Outcome{}, fmt.Errorf("read the body: %w", outbound.Plain(err))
 	}
 	switch code := answer.StatusCode; {
@@ -151,7 +147,7 @@ func (h httpHandler) transport(t Target, dialed *conns) *http.Transport {
 	}
 	call := t.call(t.Probe.HTTPGet.Host)
 	return &http.Transport{
-		Protocols: protocols, DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: maxHeaders,
+		Protocols: protocols, DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: outbound.MaxHeaders,
 		// The node can rarely verify a pod's own certificate.
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {

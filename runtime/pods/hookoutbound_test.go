@@ -1,14 +1,21 @@
 package pods_test
 
 import (
+	"bufio"
+	"context"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
@@ -90,5 +97,69 @@ func TestHookRedirectKeepsItsPort(t *testing.T) {
 	}))
 	if r.Err != nil {
 		t.Error(r.Err)
+	}
+}
+
+// spec/runtime.md 15: an answer may have as many headers as that of a probe, so that no server fills
+// the agent's memory.
+func TestHookReadsBoundedHeaders(t *testing.T) {
+	for size, fails := range map[int]bool{128 << 10: false, 1 << 20: true} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X-Long", strings.Repeat("x", size))
+		}))
+		w := newWorld(t, nil, func(o *pods.Options) { o.HostIPs = func() []string { return []string{"127.0.0.1"} } })
+		r := w.sync(newPod(func(p *v1.Pod) {
+			p.Spec.HostNetwork = true
+			p.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PostStart: &v1.LifecycleHandler{HTTPGet: &v1.HTTPGetAction{
+				Port: intstr.FromInt32(int32(server.Listener.Addr().(*net.TCPAddr).Port)),
+			}}}
+		}))
+		server.Close()
+		if failed := starts(r)[0].Reason == "PostStartHookError"; failed != fails {
+			t.Errorf("%d bytes of headers: %+v", size, starts(r)[0])
+		}
+	}
+}
+
+// spec/runtime.md 15: a hook lasts until its answer has ended, or 10 KiB of it have come. How a body ends
+// does not matter.
+func TestHookLastsAsLongAsItsAnswer(t *testing.T) {
+	const head = "HTTP/1.1 200 OK\r\nConnection: close\r\n"
+	for name, tc := range map[string]struct {
+		answer, late string
+		took         time.Duration
+	}{
+		"headers first, the end later": {head + "\r\n", "done", 5 * second},
+		"broken off":                   {head + "Content-Length: 100\r\n\r\n", "done", 5 * second},
+		"long":                         {head + "\r\n" + strings.Repeat("x", 10<<10), "", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var serving sync.WaitGroup
+				dial := func(context.Context, types.UID, string, string) (net.Conn, error) {
+					client, server := net.Pipe()
+					serving.Go(func() {
+						defer server.Close()
+						if _, err := http.ReadRequest(bufio.NewReader(server)); err != nil {
+							t.Error(err)
+						}
+						_, _ = io.WriteString(server, tc.answer)
+						<-time.After(5 * second)
+						_, _ = io.WriteString(server, tc.late)
+					})
+					return client, nil
+				}
+				w := newWorld(t, nil, func(o *pods.Options) { o.Outbound.Dial = dial })
+				began := time.Now()
+				r := w.sync(newPod(func(p *v1.Pod) {
+					p.Spec.HostNetwork = true
+					p.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PostStart: &v1.LifecycleHandler{HTTPGet: &v1.HTTPGetAction{Port: intstr.FromInt32(80)}}}
+				}))
+				if took := time.Since(began); r.Err != nil || took != tc.took {
+					t.Errorf("%v, it took %v", r.Err, took)
+				}
+				serving.Wait()
+			})
+		})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -128,7 +129,7 @@ func (m *Manager) sendHook(ctx context.Context, get *v1.HTTPGetAction, call outb
 		request.Header.Del("Authorization")
 	}
 	transport := &http.Transport{
-		DisableKeepAlives: true,
+		DisableKeepAlives: true, MaxResponseHeaderBytes: outbound.MaxHeaders,
 		// The node can rarely verify a pod's certificate.
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -149,7 +150,17 @@ func (m *Manager) sendHook(ctx context.Context, get *v1.HTTPGetAction, call outb
 	if err != nil {
 		return outbound.Plain(err)
 	}
-	return response.Body.Close()
+	defer response.Body.Close() //nolint:errcheck // nothing is left to lose
+	return readAnswer(ctx, response.Body)
+}
+
+// readAnswer reads the beginning of a body: a server that is still at work may have sent its headers, and
+// would be cut off. Only the end of ctx is an error, because any answer is a success.
+func readAnswer(ctx context.Context, body io.Reader) error {
+	if _, err := io.CopyN(io.Discard, body, outbound.MaxBody); err != nil {
+		return ctx.Err()
+	}
+	return nil
 }
 
 // refusal returns why the node refused to connect for a hook, for the hook's event:
