@@ -121,3 +121,36 @@ func TestSecondKillTakesTheHookOver(t *testing.T) {
 		}
 	})
 }
+
+// spec/runtime.md 15.1: a postStart hook that is cut off with its step, as by the end of the agent, has not
+// failed: nothing stops the container for it, and no event says so.
+func TestCutPostStartHasNotFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ran := 0
+		w := newWorld(t, func(fake.Launch) fake.Script {
+			return fake.Script{Exec: func(fake.Exec) fake.ExecResult {
+				ran++
+				return fake.ExecResult{Took: 10 * second}
+			}}
+		})
+		pod := newPod(func(p *v1.Pod) {
+			command := v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{"hook"}}}
+			p.Spec.TerminationGracePeriodSeconds = ptr.To[int64](30)
+			p.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PostStart: &command, PreStop: &command}
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 3*second)
+		defer cancel()
+		if r := w.m.SyncPod(ctx, pod, w.read(pod)); r.Err == nil {
+			t.Fatal("the step was not cut short")
+		}
+		synctest.Wait()
+		for _, event := range []string{"Normal Killing", "Warning FailedPostStartHook", "Warning FailedPreStopHook"} {
+			if w.events.has(event) {
+				t.Errorf("events %v", w.events.list())
+			}
+		}
+		if got := w.stops(); len(got) != 0 || ran != 1 {
+			t.Errorf("stops %v, %d hooks ran", got, ran)
+		}
+	})
+}

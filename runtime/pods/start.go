@@ -293,11 +293,12 @@ func (st *starting) postStart(ctx context.Context, id string) *startFailure {
 	if err == nil {
 		return nil
 	}
-	if ctx.Err() == nil {
-		// The hook's output may hold secrets and is left out.
-		st.event(v1.EventTypeWarning, "FailedPostStartHook", "PostStartHook failed%s", refusal(err))
-		st.m.options.Logger.Info("PostStart hook failed", "podUID", st.pod.UID, "container", st.spec.Name, "error", err.Error())
+	if ctx.Err() != nil { // the hook was cut off: it has not failed, and the container stays
+		return &startFailure{name: st.spec.Name, reason: reasonPostStartHookError, message: "PostStartHook was cut off", err: err}
 	}
+	// The hook's output may hold secrets and is left out.
+	st.event(v1.EventTypeWarning, "FailedPostStartHook", "PostStartHook failed%s", refusal(err))
+	st.m.options.Logger.Info("PostStart hook failed", "podUID", st.pod.UID, "container", st.spec.Name, "error", err.Error())
 	st.rememberStopped(ctx, id)
 	t := newTarget(st.pod, st.member, id, runtime.Running)
 	t.grace = terminationGrace(graceSources{pod: st.pod})
