@@ -18,6 +18,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync"
 
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
@@ -202,7 +203,8 @@ func serve(ctx context.Context, o options, stderr io.Writer) error {
 	if err := o.pods.configure(&config, logger); err != nil {
 		return err
 	}
-	shown := node.Options{Labels: maps.Clone(o.labels), Reserved: reserved, Addresses: func() []v1.NodeAddress { return addresses(o, api.Host) }}
+	ip := lastKnown(func() string { return nodeIP(o, api.Host) })
+	shown := node.Options{Labels: maps.Clone(o.labels), Reserved: reserved, Addresses: func() []v1.NodeAddress { return addresses(o.name, ip()) }}
 	server, err := listen(o, api)
 	if err != nil {
 		return err
@@ -240,16 +242,31 @@ func newLogger(w io.Writer, verbosity int) logr.Logger {
 	return logr.FromSlogHandler(handler)
 }
 
-// addresses returns the current addresses of the Node.
-func addresses(o options, server string) []v1.NodeAddress {
-	list := []v1.NodeAddress{{Type: v1.NodeHostName, Address: o.name}}
-	if ip := nodeIP(o, server); ip != "" {
-		list = append([]v1.NodeAddress{{Type: v1.NodeInternalIP, Address: ip}}, list...)
+// addresses returns the addresses of a Node, none without an IP address: then the Node keeps those that it has.
+func addresses(name, ip string) []v1.NodeAddress {
+	if ip == "" {
+		return nil
 	}
-	return list
+	return []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: ip}, {Type: v1.NodeHostName, Address: name}}
 }
 
-// nodeIP returns the node's address, empty while none leads to the API server.
+// lastKnown returns a function that returns what find finds, and what it found before while it finds nothing: a DNS
+// server that fails to answer takes no address from the node.
+func lastKnown(find func() string) func() string {
+	var mu sync.Mutex
+	var last string
+	return func() string {
+		now := find()
+		mu.Lock()
+		defer mu.Unlock()
+		if now != "" {
+			last = now
+		}
+		return last
+	}
+}
+
+// nodeIP returns the node's address, empty while none is known to lead to the API server.
 func nodeIP(o options, server string) string {
 	if o.address != "" {
 		return o.address

@@ -183,3 +183,20 @@ func TestKubeconfigOfABootstrappedNode(t *testing.T) {
 		t.Errorf("the next start: %v, %v", api, err)
 	}
 }
+
+// TestLastKnownAddress (KN11): a lookup that fails takes no address from the node; without any address so far, the Node keeps
+// those that it has.
+func TestLastKnownAddress(t *testing.T) {
+	var found string
+	ip := lastKnown(func() string { return found })
+	for _, step := range []struct{ finds, want string }{{"", ""}, {"10.0.0.1", "10.0.0.1"}, {"", "10.0.0.1"}, {"10.0.0.2", "10.0.0.2"}, {"", "10.0.0.2"}} {
+		found = step.finds
+		var want []v1.NodeAddress
+		if step.want != "" {
+			want = []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: step.want}, {Type: v1.NodeHostName, Address: "edge-1"}}
+		}
+		if got := addresses("edge-1", ip()); !equality.Semantic.DeepEqual(got, want) {
+			t.Errorf("%+v: %v", step, got)
+		}
+	}
+}

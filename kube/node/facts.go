@@ -21,6 +21,7 @@ const (
 type facts struct {
 	Capacity, Allocatable v1.ResourceList
 	Addresses             []v1.NodeAddress
+	Unaddressed           bool // Addresses are only what a Node without any gets
 	Info                  v1.NodeSystemInfo
 	Port                  int32
 	Runtime               runtimeFacts
@@ -52,16 +53,20 @@ func (r *Registrar) facts() facts {
 		f.Addresses = o.Addresses()
 	}
 	if len(f.Addresses) == 0 {
+		f.Unaddressed = o.Addresses != nil
 		f.Addresses = []v1.NodeAddress{{Type: v1.NodeHostName, Address: o.Name}}
 	}
 	return f
 }
 
-// apply writes the facts into a status. It keeps what the runtime was never asked for.
+// apply writes the facts into a status. It keeps what the runtime was never asked for, and addresses while none is known.
 func (f *facts) apply(s *v1.NodeStatus) {
 	runtime := s.NodeInfo.ContainerRuntimeVersion
 	s.Capacity, s.Allocatable = f.Capacity, f.Allocatable
-	s.Addresses, s.NodeInfo = f.Addresses, f.Info
+	s.NodeInfo = f.Info
+	if !f.Unaddressed || len(s.Addresses) == 0 {
+		s.Addresses = f.Addresses
+	}
 	if s.NodeInfo.ContainerRuntimeVersion == "" {
 		s.NodeInfo.ContainerRuntimeVersion = runtime
 	}

@@ -118,3 +118,27 @@ func TestUnansweredRuntimeKeepsItsVersion(t *testing.T) {
 		t.Errorf("%+v", s.NodeInfo)
 	}
 }
+
+// KN11: while no address is known, as when a name cannot be looked up, the Node keeps those that it shows.
+func TestUnknownAddressesStay(t *testing.T) {
+	shown := []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "10.0.0.1"}}
+	host := []v1.NodeAddress{{Type: v1.NodeHostName, Address: "edge-1"}}
+	unknown := func() []v1.NodeAddress { return nil }
+	for name, c := range map[string]struct {
+		addresses   func() []v1.NodeAddress
+		shown, want []v1.NodeAddress
+	}{
+		"not known":                {unknown, shown, shown},
+		"not known, new Node":      {unknown, nil, host},
+		"without a function":       {nil, shown, host},
+		"others, as of a new link": {func() []v1.NodeAddress { return host }, shown, host},
+	} {
+		r := &Registrar{options: Options{Name: "edge-1", Addresses: c.addresses}}
+		s := v1.NodeStatus{Addresses: c.shown}
+		now := r.facts()
+		now.apply(&s)
+		if diff := cmp.Diff(c.want, s.Addresses); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}

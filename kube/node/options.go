@@ -66,7 +66,8 @@ type Options struct {
 	Taints []v1.Taint
 
 	// Addresses returns the node's addresses. It is called at least every 10 s while
-	// [Registrar.Run] runs, and must be quick. Nil, or no address, means only the host name (KN11).
+	// [Registrar.Run] runs, and must be quick. No address means that none is known now: the Node keeps those that
+	// it has. Nil, and a Node without any, means only the host name (KN11).
 	Addresses func() []v1.NodeAddress
 	// RootDir is the engine's folder. The size of its file system is the node's capacity of ephemeral
 	// storage, without which no pod that requests some is scheduled here. Empty means that none is shown.
