@@ -35,6 +35,21 @@ type runtimeFacts struct {
 	Images   []v1.ContainerImage
 	Handlers []v1.NodeRuntimeHandler
 	Features *v1.NodeFeatures
+	// HostNetworkUsers: pods on the node's network can have users of their own.
+	HostNetworkUsers bool
+}
+
+// hostNetworkUsers is the declared feature that depends on the runtime.
+const hostNetworkUsers = "UserNamespacesHostNetworkSupport"
+
+// declared returns the features that the scheduler and the API server ask the node for, sorted: those that the engine has
+// (runtime.md 6.9, 21.3, 21.10) and, if ofRuntime, that of the runtime.
+func declared(ofRuntime bool) []string {
+	list := []string{"InPlacePodLevelResourcesVerticalScaling", "InPlacePodVerticalScalingInitContainers", "RestartAllContainersOnContainerExits"}
+	if ofRuntime {
+		list = append(list, hostNetworkUsers)
+	}
+	return list
 }
 
 // facts returns the current facts.
@@ -73,6 +88,11 @@ func (f *facts) apply(s *v1.NodeStatus) {
 	if s.DaemonEndpoints.KubeletEndpoint.Port = 0; f.Port != 0 {
 		s.DaemonEndpoints.KubeletEndpoint.Port = f.Port
 	}
+	able := f.Runtime.HostNetworkUsers
+	if !f.Runtime.Known {
+		able = slices.Contains(s.DeclaredFeatures, hostNetworkUsers)
+	}
+	s.DeclaredFeatures = declared(able)
 	if f.Runtime.Known {
 		s.Images, s.RuntimeHandlers, s.Features = f.Runtime.Images, f.Runtime.Handlers, f.Runtime.Features
 	}
@@ -90,6 +110,7 @@ func (r *Registrar) readRuntime(ctx context.Context, last runtimeFacts) runtimeF
 		}
 		if status, err := rt.Status(ctx, false); err == nil {
 			last.Known, last.Handlers, last.Features = true, handlers(status.GetRuntimeHandlers()), features(status.GetFeatures())
+			last.HostNetworkUsers = status.GetFeatures().GetUserNamespacesHostNetwork()
 		}
 	}
 	if r.options.Images != nil {

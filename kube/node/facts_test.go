@@ -142,3 +142,30 @@ func TestUnknownAddressesStay(t *testing.T) {
 		}
 	}
 }
+
+// KN3: the node declares what the engine can do, and what the runtime can do as far as it has answered.
+func TestDeclaredFeatures(t *testing.T) {
+	const engine = "InPlacePodLevelResourcesVerticalScaling InPlacePodVerticalScalingInitContainers RestartAllContainersOnContainerExits"
+	able, unable := runtimeFacts{Known: true, HostNetworkUsers: true}, runtimeFacts{Known: true}
+	for name, c := range map[string]struct {
+		runtime     runtimeFacts
+		shown, want string
+	}{
+		"no answer yet":                 {runtimeFacts{}, "", engine},
+		"no answer yet, after a start":  {runtimeFacts{}, engine + " " + hostNetworkUsers, engine + " " + hostNetworkUsers},
+		"a Node of another agent":       {unable, "ExtendWebSocketsToKubelet", engine},
+		"a runtime with the feature":    {able, engine, engine + " " + hostNetworkUsers},
+		"a runtime without the feature": {unable, engine + " " + hostNetworkUsers, engine},
+	} {
+		s := v1.NodeStatus{DeclaredFeatures: strings.Fields(c.shown)}
+		now := facts{Runtime: c.runtime}
+		now.apply(&s)
+		if got := strings.Join(s.DeclaredFeatures, " "); got != c.want {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+	r := &Registrar{options: Options{Runtime: &cri{}}}
+	if read := r.readRuntime(t.Context(), able); read.HostNetworkUsers {
+		t.Error("a runtime that no longer has the feature keeps it")
+	}
+}
