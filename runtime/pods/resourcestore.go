@@ -44,7 +44,7 @@ const (
 	maxRecord = 4 << 20
 )
 
-// Load reads all files. Half-written files of a crash are ignored.
+// Load reads all files, and removes those that a crash left half-written.
 func (f ResourceFiles) Load() (map[types.UID][]byte, error) {
 	root, err := os.OpenRoot(f.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -54,6 +54,7 @@ func (f ResourceFiles) Load() (map[types.UID][]byte, error) {
 		return nil, err
 	}
 	defer root.Close()
+	_ = durable.Sweep(root) // on a disk that does not let it, the next start tries again
 	entries, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {
 		return nil, err

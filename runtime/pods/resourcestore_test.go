@@ -1,6 +1,7 @@
 package pods_test
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,8 +13,8 @@ import (
 	"github.com/podwright/podwright/runtime/pods"
 )
 
-// 21.1: records survive, a crash while one is written leaves the old one, and files
-// are only for the owner.
+// 21.1: records survive, a crash while one is written leaves the old one and, after
+// the next start, nothing of the new one, and files are only for the owner.
 func TestResourceFiles(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state", "resources")
 	s := pods.ResourceFiles{Dir: dir}
@@ -34,6 +35,9 @@ func TestResourceFiles(t *testing.T) {
 	records, err := s.Load()
 	if err != nil || len(records) != 1 || string(records["u"]) != "new" {
 		t.Errorf("%q, %v", records, err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "u.json.tmp")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the half-written file stays: %v", err)
 	}
 	for path, want := range map[string]fs.FileMode{dir: 0o700, filepath.Join(dir, "u.json"): 0o600} {
 		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {

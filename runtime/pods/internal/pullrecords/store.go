@@ -151,10 +151,21 @@ func (s FileStore) write(name string, d document) error {
 		return err
 	}
 	defer root.Close()
+	sweep(root, path.Dir(name))
 	if s.replace != nil {
 		return s.replace(root, name, text)
 	}
 	return durable.Write(root, name, text)
+}
+
+// sweep removes what crashes left of earlier writes to a folder. What cannot be removed waits for the next write.
+func sweep(root *os.Root, folder string) {
+	sub, err := root.OpenRoot(folder)
+	if err != nil {
+		return
+	}
+	defer sub.Close()
+	_ = durable.Sweep(sub)
 }
 
 // remove removes a file. It succeeds if there is none.
