@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -20,6 +21,9 @@ const (
 	tempPrefix  = ".tmp-"
 	asideSuffix = ".corrupt"
 )
+
+// maxAside is how many damaged files a load keeps of those that earlier ones set aside.
+const maxAside = 64
 
 // Files is a [Store] of one file per pod. Methods are safe for concurrent use.
 type Files struct {
@@ -55,7 +59,7 @@ var _ Store = (*Files)(nil)
 func (s *Files) Written() (files, bytes int64) { return s.written.Load(), s.bytes.Load() }
 
 // Load reads all records. It removes files that were cut off in the middle of a write, and sets
-// damaged ones aside. It fails if open files or memory run out: a file that cannot be read then may
+// damaged ones aside; of those that were set aside before, it keeps the newest 64. It fails if open files or memory run out: a file that cannot be read then may
 // be in order.
 func (s *Files) Load(ctx context.Context) (Loaded, error) { return s.load(ctx, true) }
 
@@ -94,6 +98,8 @@ type loading struct {
 	out     Loaded
 	// waiting holds the files that wait for their key.
 	waiting []string
+	// earlier holds the damaged files that earlier loads set aside.
+	earlier []fs.DirEntry
 	// good holds the names that have a record, stays those of records that the disk does not return.
 	good, stays map[string]bool
 }
@@ -109,9 +115,31 @@ func (l *loading) all(ctx context.Context, entries []fs.DirEntry) error {
 		}
 	}
 	if l.repair {
+		l.dropOldest()
 		return l.refuse()
 	}
 	return nil
+}
+
+// dropOldest removes damaged files that earlier loads set aside, except the newest ones: the pod of such a file may never
+// get another record to go with.
+func (l *loading) dropOldest() {
+	if len(l.earlier) <= maxAside {
+		return
+	}
+	written := map[string]time.Time{}
+	for _, e := range l.earlier {
+		if info, err := e.Info(); err == nil {
+			written[e.Name()] = info.ModTime()
+		}
+	}
+	slices.SortFunc(l.earlier, func(a, b fs.DirEntry) int { return written[b.Name()].Compare(written[a.Name()]) })
+	for _, e := range l.earlier[maxAside:] {
+		if l.fs.Remove(e.Name()) == nil {
+			l.changed = true
+			delete(l.aside, strings.TrimSuffix(e.Name(), asideSuffix))
+		}
+	}
 }
 
 // entry reads one file, or reports what is wrong with it. It fails if it cannot tell.
@@ -125,7 +153,11 @@ func (l *loading) entry(e fs.DirEntry) error {
 		}
 	case name == reserveName:
 	case strings.HasSuffix(name, asideSuffix): // reported when it was set aside
-		l.aside[strings.TrimSuffix(name, asideSuffix)] = true
+		record := strings.TrimSuffix(name, asideSuffix)
+		l.aside[record] = true
+		if _, ours := recordName(record); ours && e.Type().IsRegular() {
+			l.earlier = append(l.earlier, e)
+		}
 	case e.Type().IsRegular() && isRefused(name):
 		l.waiting = append(l.waiting, name)
 	case !plausible || !e.Type().IsRegular():
