@@ -180,7 +180,7 @@ func want(t *testing.T, when string, got *sets, sets ...string) {
 	}
 }
 
-// TestCompleteSets (KS1, KS4, KS5, KS6): the first set comes after a complete list, an
+// TestCompleteSets (KS1, KS4, KS5, KS6, KS11): the first set comes after a complete list, an
 // empty one too; events change it; a watch that breaks and an outage of a day do not, and
 // the list after it removes what is gone, once.
 func TestCompleteSets(t *testing.T) {

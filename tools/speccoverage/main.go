@@ -27,13 +27,15 @@ type page struct {
 }
 
 var pages = []page{
-	{"podworkers.md", []string{"U", "W", "C", "G", "X", "Q", "V", "S", "N", "R", "O", "E", "P", "I", "L", "TR"}, []string{"podworkers", "internal/tracing"}},
+	{"podworkers.md", []string{"U", "W", "C", "G", "X", "Q", "V", "S", "N", "R", "O", "E", "P", "I", "L", "TR", "IN"}, []string{"podworkers", "internal/tracing", "internal/enginetest"}},
 	{"pleg.md", []string{"S", "R", "E", "H", "C", "D", "V", "EV", "B", "PI"}, []string{"pleg", "."}},
-	{"syncloop.md", []string{"SRC", "D", "F", "H", "A", "P", "M", "R", "PM", "MC", "L", "AD", "W", "RH", "PR", "PE", "B", "SI"}, []string{"syncloop", "."}},
-	{"cleanup.md", []string{"SG", "HK", "OD", "CG", "SB", "LG", "IG", "CK", "ND", "ID", "DR", "HI"}, []string{"cleanup", "runtime/pods", "status", "."}},
+	{"syncloop.md", []string{"SRC", "D", "F", "H", "A", "P", "M", "R", "PM", "MC", "L", "AD", "W", "RH", "PR", "PE", "B", "SI", "OB", "PS", "OS", "SN", "RO", "OC", "IN"}, []string{"syncloop", "internal/node", "internal/enginetest", "."}},
+	{"cleanup.md", []string{"SG", "HK", "OD", "CG", "SB", "LG", "IG", "CK", "ND", "ID", "DR", "HI", "RD", "IN"}, []string{"cleanup", "runtime/pods", "status", "internal/node", "internal/recovery", "internal/enginetest", "."}},
 	{"status.md", nil, []string{"status", "."}},
 	{"runtime.md", nil, []string{"runtime", "runtime/pods", "runtime/cri", "internal/restartpolicy", "."}},
 	{"probe.md", nil, []string{"probe", "."}},
+	{"kube.md", []string{"KC", "KF", "KG", "KH", "KK", "KN", "KO", "KP", "KS", "KT", "KV", "KW", "KZ"}, []string{"kube", "examples/kubenode"}},
+	{"fields.md", []string{"FD"}, []string{"internal/fields", "runtime/pods", "syncloop", "cleanup", "status"}},
 }
 
 func main() {
