@@ -2,7 +2,9 @@ package probe_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -19,7 +21,21 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain names a proxy to all tests: Go reads the environment for it once per process. No probe may use it (5.4).
+func TestMain(m *testing.M) {
+	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY"} {
+		if err := os.Setenv(name, proxy); err != nil {
+			panic(err)
+		}
+	}
+	if err := errors.Join(os.Unsetenv("NO_PROXY"), os.Unsetenv("no_proxy")); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// proxy is where nothing listens.
+const proxy = "http://127.0.0.1:1"
 
 // rig is a manager under test in a synctest bubble, with pods whose statuses the test
 // writes and a handler whose answers it gives.

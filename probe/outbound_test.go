@@ -6,10 +6,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"net/url"
 	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/podwright/podwright/probe"
 )
@@ -111,5 +113,23 @@ func TestBadOutboundIsRefused(t *testing.T) {
 	_, err := probe.New(probe.Options{Pods: &fleet{}, Outbound: probe.Outbound{Allow: []netip.Prefix{{}, netip.MustParsePrefix("::ffff:127.0.0.0/104")}}})
 	if err == nil || !strings.Contains(err.Error(), "Outbound.Allow[0]") || !strings.Contains(err.Error(), "Outbound.Allow[1]") {
 		t.Error(err)
+	}
+}
+
+// TestNoProbeUsesAProxy is spec/probe.md 5.4: what is dialled is the pod's address, and the proxy that the environment
+// names (TestMain) is not asked. Go asks no proxy about loopback, so the address is one that is refused.
+func TestNoProbeUsesAProxy(t *testing.T) {
+	const podIP = "169.254.169.254"
+	at := v1.HTTPGetAction{Port: intstr.FromInt32(80)}
+	asked := &http.Request{URL: &url.URL{Scheme: "http", Host: podIP}}
+	if to, err := http.ProxyFromEnvironment(asked); err != nil || to.String() != proxy {
+		t.Fatalf("the environment names the proxy %v, %v", to, err)
+	}
+	secure := at
+	secure.Scheme = "HTTPS"
+	for name, p := range map[string]*v1.Pod{"http": withHTTP(at), "https": withHTTP(secure), "grpc": withGRPC(80, nil)} {
+		if e, said := onceAt(t, p, podIP); e.LastResult != "Failure" || !strings.Contains(e.LastOutput, podIP+" is refused") {
+			t.Errorf("%s: %+v, said %q", name, e, said)
+		}
 	}
 }
