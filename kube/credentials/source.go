@@ -67,7 +67,8 @@ func New(o Options) (*Source, error) {
 }
 
 // Credentials implements [pods.ImageCredentials]: the credentials from all plugins that are
-// configured for the image. If some fail, it returns what the others said, and the errors.
+// configured for the image. If some fail, it returns what the others said, for whose service
+// account the failed ones were asked (KG7), and the errors.
 func (s *Source) Credentials(ctx context.Context, pod *v1.Pod, image string) ([]pods.ImageCredential, error) {
 	repository := registrykey.Repository(image)
 	var asked []*said
@@ -93,7 +94,13 @@ func (s *Source) Credentials(ctx context.Context, pod *v1.Pod, image string) ([]
 		}
 		problems = append(problems, a.err)
 	}
-	return found.Lookup(repository), errors.Join(problems...)
+	out := found.Lookup(repository)
+	for _, a := range asked {
+		if a.err != nil && a.account != "" {
+			out = append(out, pods.ImageCredential{ServiceAccount: a.account})
+		}
+	}
+	return out, errors.Join(problems...)
 }
 
 // said is what one plugin said; account is the UID of the service account that it is for, empty for

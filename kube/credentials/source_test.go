@@ -353,6 +353,19 @@ func TestFailingPluginIsNotRunHot(t *testing.T) {
 	})
 }
 
+// KG7: whose credential a plugin fails to give is known: the account's if the plugin gets its token.
+func TestFailingPluginTellsTheAccount(t *testing.T) {
+	w := newWorld(t, head+one("a", tokens, "    cacheType: ServiceAccount\n    requireServiceAccount: false\n"))
+	w.answer = func(context.Context, string, kubeletv1.CredentialProviderRequest) (string, error) {
+		return "", errors.New("exit status 1")
+	}
+	for account, want := range map[string]string{"robot": "@sa-1", "": ""} {
+		if got, err := w.users(podOf("p", account), "reg.io/app"); got != want || err == nil {
+			t.Errorf("KG7: account %q: %q, %v; want %q", account, got, err, want)
+		}
+	}
+}
+
 // KG4: a plugin has a minute.
 func TestPluginHasAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -29,6 +29,8 @@ type ImageCredential struct {
 	// ServiceAccount is the UID of the pod's service account if the credential belongs to it:
 	// other pods may then use the image only once they have shown credentials of their own
 	// (spec/runtime.md 9.9). Empty: the credential is the node's, and all pods may use the image.
+	// With a service account but neither Username nor Password nothing is pulled: the source says
+	// whose credential it fails to get. The pod then keeps the images that were pulled for the account.
 	ServiceAccount types.UID
 }
 
@@ -52,6 +54,9 @@ func (s *podSync) moreCredentials(ctx context.Context, image string) []credentia
 	out := make([]credentials.Credential, 0, len(found))
 	for _, c := range found {
 		next := credentials.Credential{Auth: &runtimeapi.AuthConfig{Username: c.Username, Password: c.Password}}
+		if c.ServiceAccount != "" && c.Username == "" && c.Password == "" {
+			next.Auth = nil
+		}
 		if c.ServiceAccount != "" {
 			next.Secret = &credentials.SecretID{
 				UID: c.ServiceAccount, Namespace: s.pod.Namespace, Name: accountPrefix + s.pod.Spec.ServiceAccountName,

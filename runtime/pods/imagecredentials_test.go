@@ -82,6 +82,37 @@ func TestMoreCredentialsComeLast(t *testing.T) {
 	})
 }
 
+// spec/runtime.md 9.9, 10.6: while the credential of a service account cannot be had, the account's pods keep the images that
+// were pulled with it. Pods of other accounts do not get them, and nothing is pulled with the name of the account alone.
+func TestAccountCountsWhileItsCredentialIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source := &cloud{found: []pods.ImageCredential{{Username: "account", Password: "p", ServiceAccount: "sa-1"}}}
+		w := newWorld(t, nil, func(o *pods.Options) { o.ImagePull.Credentials = source })
+		pod := func(uid types.UID, account string) *v1.Pod {
+			return newPod(func(p *v1.Pod) {
+				p.UID, p.Name, p.Spec.ServiceAccountName = uid, string(uid), account
+				p.Spec.Containers[0].Image = "example.com/app:1"
+			})
+		}
+		w.syncAll(pod("one", "robot"))
+		fails := func(account types.UID) {
+			source.found, source.err = []pods.ImageCredential{{ServiceAccount: account}}, errors.New("the plugin is broken")
+		}
+		fails("sa-1")
+		two := pod("two", "robot")
+		w.syncAll(two)
+		w.wantState(two, "app:running")
+		if got := w.users(); got != "account" {
+			t.Errorf("9.9: of the same account: pulled as %q", got)
+		}
+		fails("sa-2")
+		w.syncAll(pod("three", "other"))
+		if got := w.users(); got != "account -" {
+			t.Errorf("9.9: of another account: pulled as %q", got)
+		}
+	})
+}
+
 // spec/runtime.md 9.9, 10.6: an image pulled with the credential of a service account is for pods of
 // that account; one pulled with the node's is for all.
 func TestImageOfAServiceAccountIsItsPodsAlone(t *testing.T) {

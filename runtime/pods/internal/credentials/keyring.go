@@ -17,6 +17,7 @@ import (
 
 // Credential is a credential for a registry, and its origin.
 type Credential struct {
+	// Auth is nil if the credential itself cannot be had now: only its origin is known.
 	Auth *runtimeapi.AuthConfig
 	// Secret is its origin; nil for a credential of the node.
 	Secret *SecretID

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -131,7 +132,15 @@ func (p *Puller) Ensure(ctx context.Context, r Request) (Image, error) {
 			return Image{}, &Error{Reason: ErrImageNeverPull, Message: message}
 		}
 	}
-	return p.pull(ctx, r, f, lookup)
+	return p.pull(ctx, r, f, func() ([]credentials.Credential, error) {
+		found, err := lookup()
+		return usable(found), err
+	})
+}
+
+// usable returns the credentials that a registry can be shown.
+func usable(found []credentials.Credential) []credentials.Credential {
+	return slices.DeleteFunc(slices.Clone(found), func(c credentials.Credential) bool { return c.Auth == nil })
 }
 
 // lookup returns the pod's credentials for the image.

@@ -196,7 +196,7 @@ func (l *Ledger) MayUse(ctx context.Context, image, repository, id string, have 
 		return false, err
 	}
 	ok, by := r.Allows(repository, mine)
-	if ok && !r.has(repository, *by) {
+	if ok && by.Auth != nil && !r.has(repository, *by) {
 		l.renew(ctx, id, repository, by)
 	}
 	return ok, nil

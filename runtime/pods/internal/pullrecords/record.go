@@ -45,7 +45,7 @@ func (r *Record) NeedsCredentials(repository string) bool {
 }
 
 // Allows reports whether a pod with these credentials may use the image: one of
-// them is known, by content or by the secret it is from.
+// them is known, by content or by the secret it is from. Of one without content only the origin counts.
 func (r *Record) Allows(repository string, have []credentials.Credential) (ok bool, by *credentials.Credential) {
 	access := r.Repositories[repository]
 	if access.NodeWide {
@@ -57,7 +57,7 @@ func (r *Record) Allows(repository string, have []credentials.Credential) (ok bo
 		}
 		use := useOf(have[i])
 		for _, known := range access.Secrets {
-			if known.Hash == use.Hash || known.same(use) {
+			if have[i].Auth != nil && known.Hash == use.Hash || known.same(use) {
 				return true, &have[i]
 			}
 		}
