@@ -6,11 +6,14 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/podwright/podwright"
+	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/syncloop"
 )
 
@@ -86,6 +89,71 @@ func TestCrashLeavesTheStateAsItWas(t *testing.T) {
 					t.Error(err)
 				}
 				n.Start()
+			})
+		})
+	}
+}
+
+// slow is a sink and a recorder that take nothing before it is let go: the sink refuses, the recorder hangs.
+type slow struct {
+	free chan struct{}
+	took atomic.Int32
+}
+
+func (s *slow) Store(context.Context, status.Update) (status.StoreResult, error) {
+	select {
+	case <-s.free:
+		s.took.Add(1)
+		return status.Stored, nil
+	default:
+		return 0, errors.New("not yet")
+	}
+}
+
+func (s *slow) Eventf(apiruntime.Object, string, string, string, ...any) {
+	<-s.free
+	s.took.Add(1)
+}
+
+// A sink that takes statuses at last hears of them from an engine that stops, and a recorder of the events that waited
+// for it; from one that was killed neither hears anything more, even if the next engine runs by then.
+func TestCrashTellsNothing(t *testing.T) {
+	for name, end := range map[string]func(n *Node){"stop": (*Node).Stop, "crash": (*Node).Crash} {
+		t.Run("sink/"+name, func(t *testing.T) {
+			var mine slow
+			o := Options{Configure: func(c *podwright.Config) {
+				mine.free = make(chan struct{})
+				c.Observe.Sinks = append(c.Observe.Sinks, &mine)
+				c.Sources = append(c.Sources, lastWords{say: func() { close(mine.free) }})
+			}}
+			Run(t, o, func(n *Node) {
+				n.Add(Pod("web"))
+				n.WaitReady("web")
+				end(n)
+				if told := mine.took.Load() > 0; told != (name == "stop") {
+					t.Errorf("the sink was told at the end: %v", told)
+				}
+			})
+		})
+		t.Run("recorder/"+name, func(t *testing.T) {
+			var mine slow
+			o := Options{Configure: func(c *podwright.Config) {
+				if mine.free == nil { // of the first engine
+					mine.free = make(chan struct{})
+					c.Observe.Events = &mine
+				}
+			}}
+			Run(t, o, func(n *Node) {
+				n.Add(Pod("web"))
+				n.WaitReady("web")
+				end(n)
+				n.Start()
+				close(mine.free)
+				n.Advance(0)
+				// The first event has reached the recorder before the end.
+				if told := mine.took.Load() > 1; told != (name == "stop") {
+					t.Errorf("the recorder was told after the end: %v", told)
+				}
 			})
 		})
 	}

@@ -2,7 +2,6 @@ package podwrighttest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -53,6 +52,7 @@ type Node struct {
 	desired []*v1.Pod
 	boots   int
 	engine  *podwright.Engine
+	life    *life
 	source  *source.Channel
 	own     bool // the engine's sources include source
 	cancel  context.CancelFunc
@@ -61,7 +61,6 @@ type Node struct {
 	mu       sync.Mutex
 	programs map[string]Program
 	disk     *checkpointtest.Disk
-	dead     bool // the engine has crashed: nothing it does counts any more
 }
 
 // Run runs a test with a node, in a bubble of its own (testing/synctest). The node is
@@ -115,9 +114,7 @@ func (n *Node) Start() {
 	if n.engine != nil {
 		n.t.Fatal("Start: an engine is already running")
 	}
-	n.mu.Lock()
-	n.dead = false
-	n.mu.Unlock()
+	n.life = &life{}
 	n.source = source.NewChannel(source.ChannelOptions{NodeName: "node", MaxPods: -1})
 	config := n.config()
 	n.own = slices.Contains(config.Sources, syncloop.Source(n.source))
@@ -142,30 +139,15 @@ func (n *Node) config() podwright.Config {
 	}
 	c.Storage.LogDir = filepath.Join(n.root, "logs")
 	c.Observe.Sinks, c.Observe.Events = append(c.Observe.Sinks, sink{n}), events{n}
-	c.Checkpoints.Store = checkpoint.NewFiles(&checkpointtest.Points{FS: n.disk, Before: n.write, After: n.write})
+	c.Checkpoints.Store = checkpoint.NewFiles(&checkpointtest.Points{FS: n.disk, Before: n.life.write, After: n.life.write})
 	c.Checkpoints.Reserve = -1                // a megabyte per test
 	c.Workers.DrainTimeout = time.Millisecond // an engine that is killed finishes nothing
 	if n.options.Configure != nil {
 		n.options.Configure(&c)
 	}
+	n.life.bound(&c.Observe)
 	n.state = filepath.Join(c.RootDir, "state")
 	return c
-}
-
-var errDead = errors.New("the engine is dead")
-
-// write runs before and after each operation on the disk. It fails once the engine is dead.
-func (n *Node) write(checkpointtest.Op) error {
-	if n.isDead() {
-		return errDead
-	}
-	return nil
-}
-
-func (n *Node) isDead() bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.dead
 }
 
 // Stop ends the engine by ending its context. The pods keep running.
@@ -176,13 +158,12 @@ func (n *Node) Stop() {
 	}
 }
 
-// Crash ends the engine as kill -9 does: what it has not written is lost, and nothing that it
-// does while it ends reaches its records and other state or the node's sinks. The pods keep running.
+// Crash ends the engine as kill -9 does: what it has not written is lost, and nothing that it does while it
+// ends reaches its records and other state, or the sinks and the recorder, those of Options.Configure
+// included. A call of a sink that is under way gets to its end. The pods keep running.
 func (n *Node) Crash() {
 	n.t.Helper()
-	n.mu.Lock()
-	n.dead = true
-	n.mu.Unlock()
+	n.life.over.Store(true)
 	files, err := stateFiles(n.state)
 	if err != nil {
 		n.t.Fatalf("Crash: %v", err)

@@ -38,9 +38,6 @@ func (n *Node) Events(pod string) []string {
 type sink struct{ n *Node }
 
 func (s sink) Store(_ context.Context, u status.Update) (status.StoreResult, error) {
-	if s.n.isDead() {
-		return 0, errDead
-	}
 	heard := []v1.PodPhase{u.Status.Phase}
 	if u.Forgotten {
 		heard = append(heard, "")
@@ -66,9 +63,6 @@ func (e events) Eventf(object apiruntime.Object, _, reason, format string, args 
 		key = o.Namespace + "/" + o.Name
 	case *v1.ObjectReference:
 		key = o.Namespace + "/" + o.Name
-	}
-	if e.n.isDead() {
-		return
 	}
 	o := &e.n.seen
 	o.mu.Lock()
