@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/internal/restartpolicy"
 	"github.com/podwright/podwright/runtime"
 )
@@ -376,6 +377,7 @@ func lost(id string) v1.ContainerState {
 // memory.
 
 func waitingState(old *v1.ContainerStatus, reason, message string) *v1.ContainerStateWaiting {
+	message = podinfo.Message(message)
 	if old != nil && old.State.Waiting != nil && old.State.Waiting.Reason == reason && old.State.Waiting.Message == message {
 		return old.State.Waiting
 	}

@@ -169,7 +169,7 @@ func (g *generator) phase(s *v1.PodStatus, computed v1.PodPhase) {
 		s.Conditions = []v1.PodCondition{*disruption}
 	}
 	if o := g.in.override; o != nil {
-		s.Phase, s.Reason, s.Message = v1.PodFailed, o.Reason, o.Message
+		s.Phase, s.Reason, s.Message = v1.PodFailed, o.Reason, podinfo.Message(o.Message)
 		if o.DisruptionTarget != "" {
 			s.Conditions = []v1.PodCondition{{
 				Type: v1.DisruptionTarget, Status: v1.ConditionTrue,
@@ -180,6 +180,7 @@ func (g *generator) phase(s *v1.PodStatus, computed v1.PodPhase) {
 	if g.in.Amend != nil {
 		amended := *s // a copy, so that s is allocated only for pods that are amended
 		g.in.Amend(&amended)
+		amended.Message = podinfo.Message(amended.Message)
 		*s = amended
 	}
 	if podinfo.Terminal(api.Phase) && s.Phase != api.Phase {

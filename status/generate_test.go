@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -115,6 +116,23 @@ func TestRejectedPodHasNoContainers(t *testing.T) {
 	if s := Rejected(Input{Pod: pod, Now: t1}, "NodePorts", ""); s.Phase != v1.PodSucceeded || s.Reason != "" {
 		t.Errorf("a finished pod became %s (%s)", s.Phase, s.Reason)
 	}
+}
+
+// 3.11: what quotes a manifest or a runtime is bounded, and does not change once it is.
+func TestMessagesAreBounded(t *testing.T) {
+	long := "no image " + strings.Repeat("x", 1<<20) + ": not found"
+	bounded := func(what, text string) {
+		t.Helper()
+		if len(text) > 1024 || !strings.HasSuffix(text, ": not found") {
+			t.Errorf("%s has %d bytes", what, len(text))
+		}
+	}
+	pod := newPod(apps("a"))
+	s := generate(t, Input{Pod: pod, Waiting: map[string]WaitingReason{"a": {Reason: "ErrImagePull", Message: long}}})
+	bounded("waiting", s.ContainerStatuses[0].State.Waiting.Message)
+	s = generate(t, Input{Pod: pod, Amend: func(s *v1.PodStatus) { s.Phase, s.Reason, s.Message = v1.PodFailed, "Evicted", long }})
+	bounded("amended", s.Message)
+	bounded("rejected", Rejected(Input{Pod: pod, Now: t1}, "NodePorts", long).Message)
 }
 
 // Init statuses in the order of the spec, the others by name, and the

@@ -69,7 +69,7 @@ type eventQueue struct {
 
 // Eventf implements [podinfo.EventRecorder].
 func (e *Events) Eventf(object apiruntime.Object, kind, reason, format string, args ...any) {
-	uid, text := objectUID(object), fmt.Sprintf(format, args...)
+	uid, text := objectUID(object), podinfo.Message(fmt.Sprintf(format, args...))
 	send := func() { e.Recorder.Eventf(object, kind, reason, "%s", text) }
 	done, patient := e.enqueue(uid, send)
 	if done == nil || !patient {

@@ -190,3 +190,15 @@ func TestLoggerThatBlocksHoldsUpNoEvent(t *testing.T) {
 		<-again
 	})
 }
+
+// TestEventsAreBounded: spec/runtime.md 22.4.
+func TestEventsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		got := make(chan string, 1)
+		e := &Events{Clock: clock.RealClock{}, Recorder: recorderFunc(func(_ types.UID, text string) { got <- text })}
+		e.Eventf(&v1.Pod{}, v1.EventTypeWarning, "Failed", "no image %s: not found", strings.Repeat("x", 1<<20))
+		if text := <-got; len(text) > 1024 || !strings.HasSuffix(text, "not found") {
+			t.Errorf("%d bytes", len(text))
+		}
+	})
+}

@@ -3,6 +3,7 @@ package podinfo
 import (
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	v1 "k8s.io/api/core/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
@@ -39,4 +40,24 @@ func EventText(err error) string {
 		lines = append(lines[:eventLines], fmt.Sprintf("and %d more", more))
 	}
 	return strings.Join(lines, "\n")
+}
+
+// maxMessage is how long a message for users may be: as long as the note of an event at an API server.
+const maxMessage = 1024
+
+// Message returns a text as events and statuses show it: of a text longer than 1 KiB, which quotes something
+// long from a manifest or a runtime, its beginning and its end, where the reason is (spec/runtime.md 22.4).
+func Message(text string) string {
+	const mark = " ... "
+	if len(text) <= maxMessage {
+		return text
+	}
+	head, tail := (maxMessage-len(mark))/2, len(text)-(maxMessage-len(mark))/2
+	for head > 0 && !utf8.RuneStart(text[head]) {
+		head--
+	}
+	for tail < len(text) && !utf8.RuneStart(text[tail]) {
+		tail++
+	}
+	return text[:head] + mark + text[tail:]
 }
