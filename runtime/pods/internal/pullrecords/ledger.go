@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 
 	"github.com/go-logr/logr"
 
+	"github.com/podwright/podwright/internal/registrykey"
 	"github.com/podwright/podwright/runtime/pods/internal/credentials"
 )
 
@@ -213,7 +215,7 @@ func (l *Ledger) renew(ctx context.Context, id, repository string, by *credentia
 	}
 }
 
-// begun reports whether a pull of the image has begun and its end is not known.
+// begun reports whether a pull of the image, by whichever of its names, has begun and its end is not known.
 func (l *Ledger) begun(ctx context.Context, image string) (bool, error) {
 	if err := l.take(ctx); err != nil {
 		return false, err
@@ -222,6 +224,16 @@ func (l *Ledger) begun(ctx context.Context, image string) (bool, error) {
 	if l.pulling[image] > 0 {
 		return true, nil
 	}
-	intents, err := l.store.Intents()
-	return err != nil || slices.Contains(intents, image), nil
+	intents, err := l.store.Intents() // those of the pulls in progress, too
+	return err != nil || slices.ContainsFunc(intents, func(i string) bool { return maybeSame(i, image) }), nil
 }
+
+// maybeSame reports whether two references may name one image: they are of one repository, and of one tag
+// unless one has a digest, which says nothing about tags.
+func maybeSame(a, b string) bool {
+	return registrykey.Repository(a) == registrykey.Repository(b) &&
+		(strings.Contains(a, "@") || strings.Contains(b, "@") || tag(a) == tag(b))
+}
+
+// tag returns the tag of a reference that has one and no digest.
+func tag(image string) string { return image[strings.LastIndexByte(image, ':')+1:] }

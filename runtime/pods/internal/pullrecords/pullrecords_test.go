@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/registrykey"
 	"github.com/podwright/podwright/runtime/pods/internal/credentials"
 	"github.com/podwright/podwright/runtime/pods/internal/pullrecords"
 )
@@ -180,6 +181,40 @@ func TestPolicySaysWhichImagesAreVerified(t *testing.T) {
 		if p.Check() == nil {
 			t.Errorf("9.9: %+v is accepted", p)
 		}
+	}
+}
+
+// 9.9: an image is not preloaded either if the pull that has begun spells its name otherwise: a runtime knows
+// it by all of its names.
+func TestIntentCountsForEverySpelling(t *testing.T) {
+	const digest = "@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+	for _, tc := range []struct {
+		pulled, used string
+		open         bool // the pull counts
+	}{
+		{"nginx:latest", "docker.io/library/nginx:latest", true},
+		{"docker.io/library/nginx:1", "nginx:1", true},
+		{"docker.io/me/app:1", "me/app:1", true},
+		{"reg.io:5000/app:1", "reg.io:5000/app" + digest, true},
+		{"reg.io/app:1" + digest, "reg.io/app:1", true},
+		{"nginx:1", "nginx:2", false},
+		{"nginx:1", "docker.io/library/redis:1", false},
+		{"reg.io/app:1", "other.io/app:1", false},
+	} {
+		b := newBench(t, pullrecords.Policy{})
+		with := []credentials.Credential{from(t, "a", "1", "pw")}
+		p, err := b.l.Begin(t.Context(), tc.pulled, registrykey.Repository(tc.pulled), with)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, when := range []string{"while it is pulled", "after a crash"} {
+			usable, err := b.l.MayUse(t.Context(), tc.used, registrykey.Repository(tc.used), id, func() ([]credentials.Credential, error) { return nil, nil })
+			if err != nil || usable == tc.open {
+				t.Errorf("%s, pulled as %s, %s: usable %v, %v", tc.used, tc.pulled, when, usable, err)
+			}
+			b.restart(pullrecords.Policy{})
+		}
+		p.End(pullrecords.Outcome{})
 	}
 }
 
