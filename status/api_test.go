@@ -99,6 +99,24 @@ func withPhase(p v1.PodPhase, s *v1.PodStatus) *v1.PodStatus {
 }
 
 func TestAPI(t *testing.T) {
+	bubble(t, "8.4 an end that an API server lets no container leave stays there, without further calls", func(t *testing.T) {
+		pod := newPod(policy(onFailure), inits("i0"), apps("a1"))
+		api := newAPI(pod)
+		m := started(t, Options{Sinks: []StatusSink{api}})
+		ended, again := scene(newPod(), "I T0, A R"), scene(newPod(), "I R, A R")
+		set(t, m, pod, withPhase(v1.PodRunning, ended))
+		synctest.Wait()
+		again.InitContainerStatuses[0].ContainerID = id("i0", 1).String()
+		set(t, m, pod, withPhase(v1.PodRunning, again))
+		<-time.After(time.Minute)
+		synctest.Wait()
+		if s, _ := m.Get(pod.UID); s.InitContainerStatuses[0].State.Running == nil {
+			t.Errorf("the engine's own status is %+v", s)
+		}
+		if got := api.stored(); len(got) != 1 {
+			t.Errorf("%d statuses were stored: %+v", len(got), got[len(got)-1].Status.InitContainerStatuses)
+		}
+	})
 	bubble(t, "8.3 no difference, no call; edge 12 foreign conditions survive", func(t *testing.T) {
 		pod := newPod(apps("a0"))
 		api := newAPI(pod)

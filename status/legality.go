@@ -2,6 +2,7 @@ package status
 
 import (
 	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -81,6 +82,35 @@ func checkLeaving(pod *v1.Pod, spec []v1.Container, old, fresh []v1.ContainerSta
 func mayLeave(pod *v1.Pod, c *v1.Container, end *v1.ContainerStateTerminated, initial bool) bool {
 	return end.ExitCode != 0 && pod.Spec.RestartPolicy == v1.RestartPolicyOnFailure || restartable(pod, c, end) ||
 		initial && restartpolicy.OnInitExit(pod, c, end.ExitCode, end.Reason) != restartpolicy.Stay
+}
+
+// keepEnds keeps in ours, for an API, the status of each container that an API server would not let leave Terminated: it
+// refuses the whole status of a pod with a container that ended and runs again although its exit code does not allow it, as
+// after a sandbox was replaced (8.4). Lists that change are copied.
+func keepEnds(pod *v1.Pod, base, ours *v1.PodStatus) {
+	if restartpolicy.RestartsAll(&pod.Spec) {
+		return
+	}
+	ours.InitContainerStatuses = withEnds(pod, pod.Spec.InitContainers, base.InitContainerStatuses, ours.InitContainerStatuses)
+	ours.ContainerStatuses = withEnds(pod, pod.Spec.Containers, base.ContainerStatuses, ours.ContainerStatuses)
+}
+
+func withEnds(pod *v1.Pod, spec []v1.Container, base, ours []v1.ContainerStatus) []v1.ContainerStatus {
+	copied := false
+	for i := range ours {
+		shown := statusOf(base, i, ours[i].Name)
+		if ours[i].State.Terminated != nil || shown == nil || shown.State.Terminated == nil {
+			continue
+		}
+		if c := specOf(spec, shown.Name); c == nil || restartpolicy.OnExit(pod, c, shown.State.Terminated.ExitCode) != restartpolicy.Stay {
+			continue
+		}
+		if !copied {
+			ours, copied = slices.Clone(ours), true
+		}
+		ours[i] = *shown
+	}
+	return ours
 }
 
 // specOf finds a container of the spec by name.

@@ -105,6 +105,48 @@ func TestInitContainerLeavesAKillForMemory(t *testing.T) {
 	}
 }
 
+// TestAPIKeepsEnds (8.4): an API server refuses a status in which a container has left Terminated although its exit code does not
+// allow it to run again, so an API is told of that container once it has ended again.
+func TestAPIKeepsEnds(t *testing.T) {
+	restartAll := func(p *v1.Pod) {
+		p.Spec.Containers[0].RestartPolicyRules = []v1.ContainerRestartRule{{Action: v1.ContainerRestartRuleActionRestartAllContainers}}
+	}
+	onceOnly := func(p *v1.Pod) { p.Spec.Containers[0].RestartPolicy = ptr.To(v1.ContainerRestartPolicyNever) }
+	for name, test := range map[string]struct {
+		policy             v1.RestartPolicy
+		change             podOption
+		base, ours, stored string
+	}{
+		"a new sandbox, OnFailure":  {onFailure, nil, "I T0, A T1", "I R, A W1", "I T0, A W1"},
+		"a new sandbox, Never":      {never, nil, "I T0, A W", "I W, A W", "I T0, A W"},
+		"a new sandbox, Always":     {always, nil, "I T0, A T1", "I R, A W1", "I R, A W1"},
+		"it has ended again":        {onFailure, nil, "I T0, A W", "I T1, A W", "I T1, A W"},
+		"it failed, OnFailure":      {onFailure, nil, "I T1, A W", "I R, A W", "I R, A W"},
+		"a sidecar":                 {never, nil, "S T1, A R", "S R, A R", "S R, A R"},
+		"an app container, Never":   {never, nil, "A T0, A T1", "A R, A R", "A T0, A T1"},
+		"a policy of its own":       {always, onceOnly, "A T1, A T1", "A R, A R", "A T1, A R"},
+		"some rule restarts all":    {never, restartAll, "A T0", "A R", "A R"},
+		"the API has not seen it":   {never, nil, "I R, A W", "I R, A W", "I R, A W"},
+		"the API has no status yet": {never, nil, "I -, A -", "I R, A W", "I R, A W"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := newPod(policy(test.policy))
+			base, ours, want := scene(pod, test.base), scene(newPod(), test.ours), scene(newPod(), test.stored)
+			if test.change != nil {
+				test.change(pod)
+			}
+			kept := *ours
+			keepEnds(pod, base, &kept)
+			if !equalStatus(want, &kept, 0) {
+				t.Errorf("%+v\n%+v", kept.InitContainerStatuses, kept.ContainerStatuses)
+			}
+			if !equalStatus(scene(newPod(), test.ours), ours, 0) {
+				t.Error("the engine's own status was changed")
+			}
+		})
+	}
+}
+
 // TestInitStatusesMatchTheSpec: below the table in 7.5.
 func TestInitStatusesMatchTheSpec(t *testing.T) {
 	pod := newPod(inits("i0", "i1"), apps("a"), debuggers("d"))

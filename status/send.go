@@ -40,6 +40,9 @@ func (s *sender) send(ctx context.Context, j job) outcome {
 	}
 	couldRun := s.manager.options.CouldHaveRunningContainers
 	m := merge(base.status, j.status, s.reader != nil, !j.restored && couldRun != nil && couldRun(j.entry.uid), s.now())
+	if s.reader != nil {
+		keepEnds(j.pod, base.status, m.status)
+	}
 	if m.held && j.endedBefore && !known {
 		return outcome{outside: true} // holding the phase back now would undo what the sink may already have (IN8)
 	}
