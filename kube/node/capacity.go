@@ -91,7 +91,7 @@ func (o *Options) checkReserved() (problems []error) {
 // machineCapacity returns the capacity of this machine, for 110 pods, the kubelet's default.
 func machineCapacity(dir string) v1.ResourceList {
 	list := v1.ResourceList{
-		v1.ResourceCPU:  *resource.NewQuantity(int64(cpus()), resource.DecimalSI),
+		v1.ResourceCPU:  *resource.NewQuantity(int64(cpus("/")), resource.DecimalSI),
 		v1.ResourcePods: *resource.NewQuantity(110, resource.DecimalSI),
 	}
 	if memory := memoryBytes("/"); memory > 0 {

@@ -1,10 +1,12 @@
 package node
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+	goruntime "runtime"
 	"strings"
 	"testing"
 
@@ -167,5 +169,28 @@ func TestDeclaredFeatures(t *testing.T) {
 	r := &Registrar{options: Options{Runtime: &cri{}}}
 	if read := r.readRuntime(t.Context(), able); read.HostNetworkUsers {
 		t.Error("a runtime that no longer has the feature keeps it")
+	}
+}
+
+// KN3: the capacity has the CPUs of the machine that are online, also for an agent that may use only some of them.
+func TestOnlineCPUs(t *testing.T) {
+	own := goruntime.NumCPU()
+	for text, want := range map[string]int{
+		"0-63\n": 64, "0\n": 1, "0-3,6,8-9\n": 7, "": own, "\n": own, "many\n": own, "3-1\n": own, "0-\n": own, "0-99999999\n": own,
+	} {
+		root := t.TempDir()
+		dir := filepath.Join(root, "sys/devices/system/cpu")
+		if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "online"), []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		if got := cpus(root); got != want {
+			t.Errorf("%q: %d, want %d", text, got, want)
+		}
+	}
+	if got := cpus(t.TempDir()); got != own {
+		t.Errorf("without a file: %d, want %d", got, own)
+	}
+	if shown := machineCapacity("")[v1.ResourceCPU]; shown.Value() != int64(cpus("/")) {
+		t.Errorf("the capacity has %s", shown.String())
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	goruntime "runtime"
+	"strconv"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -14,7 +15,25 @@ import (
 	"github.com/podwright/podwright/internal/memory"
 )
 
-func cpus() int { return goruntime.NumCPU() }
+// cpus is how many CPUs of the machine are online, whichever of them this process may use. Where the kernel does not say it,
+// those that this process may use count.
+func cpus(root string) int {
+	list, _ := os.ReadFile(filepath.Join(root, "sys/devices/system/cpu/online"))
+	online := 0
+	for part := range strings.SplitSeq(strings.TrimSpace(string(list)), ",") { // such as 0-3,6
+		first, last, isRange := strings.Cut(part, "-")
+		if !isRange {
+			last = first
+		}
+		from, err := strconv.ParseUint(first, 10, 16)
+		to, err2 := strconv.ParseUint(last, 10, 16)
+		if err != nil || err2 != nil || to < from {
+			return goruntime.NumCPU()
+		}
+		online += int(to-from) + 1
+	}
+	return online
+}
 
 // memoryBytes is the machine's memory; 0 means unknown.
 func memoryBytes(root string) int64 {
