@@ -93,8 +93,8 @@ func (r *Registrar) adopt(ctx context.Context, want *v1.Node) (*v1.Node, error) 
 	return node, err
 }
 
-// taken returns an error if this machine must not take the Node: it shows another machine, which
-// has renewed its lease recently.
+// taken returns an error if this machine must not take the Node: it shows another machine, whose lease has not been seen
+// unchanged for as long as it lasts. The time of the renewal is that machine's, whose clock may be another.
 func (r *Registrar) taken(ctx context.Context, node *v1.Node) error {
 	theirs := node.Status.NodeInfo
 	if !differ(theirs.MachineID, r.machine.MachineID) && !differ(theirs.SystemUUID, r.machine.SystemUUID) {
@@ -110,13 +110,23 @@ func (r *Registrar) taken(ctx context.Context, node *v1.Node) error {
 	if lease.Spec.RenewTime == nil || lease.Spec.LeaseDurationSeconds == nil {
 		return nil
 	}
-	age := r.options.Clock.Since(lease.Spec.RenewTime.Time)
+	age := r.unrenewed(lease.Spec.RenewTime.Time)
 	if age >= timing.Seconds(int64(*lease.Spec.LeaseDurationSeconds)) {
 		return nil
 	}
-	return fmt.Errorf("%w: the machine with ID %q and system UUID %q renewed its lease %s ago; this one has %q and %q. "+
+	return fmt.Errorf("%w: the machine with ID %q and system UUID %q renewed its lease, as seen %s ago; this one has %q and %q. "+
 		"Give this agent another node name, or stop the other one and wait until its lease has run out",
 		ErrTaken, theirs.MachineID, theirs.SystemUUID, age.Round(time.Second), r.machine.MachineID, r.machine.SystemUUID)
+}
+
+// unrenewed returns for how long another machine's lease has shown this renewal, by this machine's clock.
+func (r *Registrar) unrenewed(renewal time.Time) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now := r.options.Clock.Now(); r.theirs.since.IsZero() || !r.theirs.renewal.Equal(renewal) {
+		r.theirs.renewal, r.theirs.since = renewal, now
+	}
+	return r.options.Clock.Since(r.theirs.since)
 }
 
 // differ reports whether two IDs belong to different machines. An unknown one proves nothing.

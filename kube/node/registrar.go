@@ -60,6 +60,8 @@ type Registrar struct {
 	// told are the conditions that were last published.
 	told  []v1.NodeCondition
 	lease *coordinationv1.Lease
+	// theirs is the last renewal of another machine that is the Node, and since when it is known.
+	theirs struct{ renewal, since time.Time }
 	// written is the version of the Node with the last status: the watch may be behind it.
 	written string
 	// unpublished is why the last attempt to publish the status failed, nil if it did not.

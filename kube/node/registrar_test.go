@@ -305,28 +305,39 @@ func TestDeletedNodeLeaves(t *testing.T) {
 	})
 }
 
-// TestNodeOfAnotherMachine: a Node that another machine renews is not taken over; once its
-// lease has run out, it is.
+// TestNodeOfAnotherMachine (KN1): a Node that another machine renews is not taken over, whatever the clocks of the two machines
+// say; once this machine has seen its lease unchanged for as long as it lasts, it is.
 func TestNodeOfAnotherMachine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, existing("other"), &coordinationv1.Lease{
-			ObjectMeta: metav1.ObjectMeta{Name: "edge-1", Namespace: v1.NamespaceNodeLease},
-			Spec:       coordinationv1.LeaseSpec{RenewTime: ptr.To(metav1.NowMicro()), LeaseDurationSeconds: ptr.To(int32(40))},
+	for name, off := range map[string]time.Duration{"same clock": 0, "its clock is behind": -time.Hour, "its clock is ahead": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				renewed := func() *coordinationv1.Lease {
+					return &coordinationv1.Lease{
+						ObjectMeta: metav1.ObjectMeta{Name: "edge-1", Namespace: v1.NamespaceNodeLease},
+						Spec:       coordinationv1.LeaseSpec{RenewTime: ptr.To(metav1.NewMicroTime(time.Now().Add(off))), LeaseDurationSeconds: ptr.To(int32(40))},
+					}
+				}
+				r := newRig(t, existing("other"), renewed())
+				registrar, _ := r.start(nil)
+				after(30 * time.Second)
+				if err := r.api.Tracker().Update(coordinationv1.SchemeGroupVersion.WithResource("leases"), renewed(), v1.NamespaceNodeLease); err != nil {
+					t.Fatal(err)
+				}
+				after(30 * time.Second)
+				if uid := registrar.nodeUID(); uid != "" {
+					t.Fatalf("registered as %s", uid)
+				}
+				err := registrar.register(t.Context())
+				if err == nil || !strings.Contains(err.Error(), `"other"`) || !strings.Contains(err.Error(), "another node name") {
+					t.Errorf("error %v", err)
+				}
+				after(time.Minute)
+				if uid := registrar.nodeUID(); uid != "old" {
+					t.Errorf("not registered after the lease has run out: %q", uid)
+				}
+			})
 		})
-		registrar, _ := r.start(nil)
-		after(30 * time.Second)
-		if uid := registrar.nodeUID(); uid != "" {
-			t.Fatalf("registered as %s", uid)
-		}
-		err := registrar.register(t.Context())
-		if err == nil || !strings.Contains(err.Error(), `"other"`) || !strings.Contains(err.Error(), "another node name") {
-			t.Errorf("error %v", err)
-		}
-		after(30 * time.Second)
-		if uid := registrar.nodeUID(); uid != "old" {
-			t.Errorf("not registered after the lease has run out: %q", uid)
-		}
-	})
+	}
 }
 
 // TestDeadConnection (KN9): a renewal that hangs is given up, the connections are closed,
