@@ -46,8 +46,8 @@ type Effect struct {
 	// Late is how long after the end of the context a call with Hang and Done
 	// takes effect. 0 means before the call returns.
 	Late time.Duration
-	// Keep, if set, filters the answer of a list call by object ID (image ID
-	// for images). It is called without locks held.
+	// Keep, if set, filters the answer of a list call, statistics included, by object ID (image
+	// ID for images). It is called without locks held.
 	Keep func(id string) bool
 }
 

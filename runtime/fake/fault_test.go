@@ -180,21 +180,27 @@ func TestPartialLists(t *testing.T) {
 	remove := r.Inject(
 		fake.Fault{Match: fake.Match{Method: fake.ListContainers}, Effect: fake.Effect{Keep: func(id string) bool { return id == b }}},
 		fake.Fault{Match: fake.Match{Method: fake.ListPodSandbox}, Effect: fake.Effect{Keep: func(string) bool { return false }}},
+		fake.Fault{Match: fake.Match{Method: fake.ListContainerStats}, Effect: fake.Effect{Keep: func(id string) bool { return id == b }}},
+		fake.Fault{Match: fake.Match{Method: fake.ListPodSandboxStats}, Effect: fake.Effect{Keep: func(id string) bool { return id != s }}},
 	)
 	sizes := func() string {
 		containers, err := r.ListContainers(r.ctx, nil)
 		r.must(err)
 		sandboxes, err := r.ListPodSandbox(r.ctx, nil)
 		r.must(err)
-		return fmt.Sprint(len(containers), len(sandboxes))
+		containerStats, err := r.ListContainerStats(r.ctx, nil)
+		r.must(err)
+		sandboxStats, err := r.ListPodSandboxStats(r.ctx, nil)
+		r.must(err)
+		return fmt.Sprint(len(containers), len(sandboxes), len(containerStats), len(sandboxStats))
 	}
-	if got := sizes(); got != "1 0" {
-		t.Errorf("partial lists have %s entries, want 1 0", got)
+	if got := sizes(); got != "1 0 1 0" {
+		t.Errorf("partial lists have %s entries, want 1 0 1 0", got)
 	}
 	r.status(a) // the status of what a list hides is there
 	remove()
-	if got := sizes(); got != "2 1" {
-		t.Errorf("whole lists have %s entries, want 2 1", got)
+	if got := sizes(); got != "2 1 2 1" {
+		t.Errorf("whole lists have %s entries, want 2 1 2 1", got)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -79,7 +80,7 @@ func (f *Runtime) streamURL(ctx context.Context, call Call, path string) (string
 func (f *Runtime) ListContainerStats(ctx context.Context, filter *runtimeapi.ContainerStatsFilter) ([]*runtimeapi.ContainerStats, error) {
 	filter = clone(filter)
 	call := Call{Method: ListContainerStats, Request: &runtimeapi.ListContainerStatsRequest{Filter: filter}}
-	return do(ctx, f, call, step[[]*runtimeapi.ContainerStats]{effect: func() ([]*runtimeapi.ContainerStats, error) {
+	return do(ctx, f, call, step[[]*runtimeapi.ContainerStats]{filter: keepContainerStats, effect: func() ([]*runtimeapi.ContainerStats, error) {
 		var out []*runtimeapi.ContainerStats
 		for _, c := range f.containers.all {
 			if c.running() && (filter.GetId() == "" || filter.GetId() == c.id) &&
@@ -97,7 +98,7 @@ func (f *Runtime) ListContainerStats(ctx context.Context, filter *runtimeapi.Con
 func (f *Runtime) ListPodSandboxStats(ctx context.Context, filter *runtimeapi.PodSandboxStatsFilter) ([]*runtimeapi.PodSandboxStats, error) {
 	filter = clone(filter)
 	call := Call{Method: ListPodSandboxStats, Request: &runtimeapi.ListPodSandboxStatsRequest{Filter: filter}}
-	return do(ctx, f, call, step[[]*runtimeapi.PodSandboxStats]{effect: func() ([]*runtimeapi.PodSandboxStats, error) {
+	return do(ctx, f, call, step[[]*runtimeapi.PodSandboxStats]{filter: keepSandboxStats, effect: func() ([]*runtimeapi.PodSandboxStats, error) {
 		var out []*runtimeapi.PodSandboxStats
 		for _, s := range f.sandboxes.all {
 			if !s.ready || filter.GetId() != "" && filter.GetId() != s.id ||
@@ -120,4 +121,13 @@ func (f *Runtime) ListPodSandboxStats(ctx context.Context, filter *runtimeapi.Po
 		}
 		return out, nil
 	}})
+}
+
+// keepContainerStats and keepSandboxStats filter by the ID of the object that is measured.
+func keepContainerStats(list []*runtimeapi.ContainerStats, keep func(id string) bool) []*runtimeapi.ContainerStats {
+	return slices.DeleteFunc(list, func(s *runtimeapi.ContainerStats) bool { return !keep(s.GetAttributes().GetId()) })
+}
+
+func keepSandboxStats(list []*runtimeapi.PodSandboxStats, keep func(id string) bool) []*runtimeapi.PodSandboxStats {
+	return slices.DeleteFunc(list, func(s *runtimeapi.PodSandboxStats) bool { return !keep(s.GetAttributes().GetId()) })
 }
