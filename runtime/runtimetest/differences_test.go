@@ -2,6 +2,7 @@ package runtimetest_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -135,5 +136,28 @@ func TestRuntimesMayDiffer(t *testing.T) {
 				})
 			})
 		})
+	}
+}
+
+// Cases in bubbles of their own, where time begins at the same moment, use pods of their own: a runtime may outlive them.
+func TestCasesInBubblesHavePodsOfTheirOwn(t *testing.T) {
+	uids := map[string]bool{}
+	names := []string{"sandbox/stop and remove are idempotent", "container/removal is idempotent"}
+	for _, c := range runtimetest.Cases() {
+		if !slices.Contains(names, c.Name) {
+			continue
+		}
+		t.Run(c.Name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := fake.New(faketest.Options())
+				c.Run(t, func(*testing.T) runtimetest.Subject { return faketest.Subject(f, f) })
+				for _, call := range f.Calls(fake.Match{Method: fake.RunPodSandbox}) {
+					uids[call.Request.(*runtimeapi.RunPodSandboxRequest).GetConfig().GetMetadata().GetUid()] = true
+				}
+			})
+		})
+	}
+	if len(uids) != len(names) {
+		t.Errorf("%d cases use the pods %v", len(names), uids)
 	}
 }

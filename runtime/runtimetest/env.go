@@ -3,10 +3,12 @@ package runtimetest
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -75,15 +77,13 @@ func runCase(t *testing.T, factory Factory, body func(*env)) {
 	s := completed(t, factory(t))
 	limits := watchtest.Limits{Clock: s.Clock, Body: s.Timeout, Cleanup: 2*cleanupTimeout + watchtest.Patience, Subject: "the runtime"}
 	watchtest.RunContext(t, limits, func(ctx context.Context, w *watchtest.T) {
-		body(&env{T: w, Subject: s, ctx: ctx, podUID: uniqueUID(s.Clock.Now())})
+		body(&env{T: w, Subject: s, ctx: ctx, podUID: uniqueUID()})
 	})
 }
 
-// uniqueUID returns a UID that differs from those of other cases, and of earlier runs
-// whose pods the runtime may still hold.
-func uniqueUID(now time.Time) string {
-	return fmt.Sprintf("rt-%d-%x", os.Getpid(), now.UnixNano())
-}
+// uniqueUID returns a UID that differs from those of other cases, and of earlier runs whose pods the runtime
+// may still hold. It is random, because in a bubble every case begins at the same time.
+func uniqueUID() string { return "rt-" + strings.ToLower(rand.Text()) }
 
 // must fails the case on an error.
 func (e *env) must(err error) {
