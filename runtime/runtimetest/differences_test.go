@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/runtime/fake"
@@ -21,8 +22,11 @@ import (
 // different is a runtime that uses the freedom of the CRI: it adds labels, answers a repeated
 // create with the existing object, insists on the namespaces in the container's own config and
 // on the image as the user wrote it, lists another moment of a container's creation than its
-// status, and runs commands in containers that have not been started.
-type different struct{ *fake.Runtime }
+// status, shares the objects of its lists, and runs commands in containers that have not been started.
+type different struct {
+	*fake.Runtime
+	listed *sync.Map // the object of each container and state, and of each sandbox and state
+}
 
 const ownLabel = "runtime.example.com/added"
 
@@ -76,8 +80,20 @@ func (d different) PodSandboxStatus(ctx context.Context, id string, verbose bool
 
 func (d different) ListContainers(ctx context.Context, filter *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error) {
 	list, err := d.Runtime.ListContainers(ctx, filter)
-	for _, c := range list {
+	for i, c := range list {
+		c = proto.Clone(c).(*runtimeapi.Container)
 		c.CreatedAt--
+		shared, _ := d.listed.LoadOrStore(c.GetId()+c.GetState().String(), c)
+		list[i] = shared.(*runtimeapi.Container)
+	}
+	return list, err
+}
+
+func (d different) ListPodSandbox(ctx context.Context, filter *runtimeapi.PodSandboxFilter) ([]*runtimeapi.PodSandbox, error) {
+	list, err := d.Runtime.ListPodSandbox(ctx, filter)
+	for i, s := range list {
+		shared, _ := d.listed.LoadOrStore(s.GetId()+s.GetState().String(), s)
+		list[i] = shared.(*runtimeapi.PodSandbox)
 	}
 	return list, err
 }
@@ -132,7 +148,7 @@ func TestRuntimesMayDiffer(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c.Run(t, func(*testing.T) runtimetest.Subject {
 					f := fake.New(faketest.Options())
-					return faketest.Subject(different{f}, f)
+					return faketest.Subject(different{f, &sync.Map{}}, f)
 				})
 			})
 		})
