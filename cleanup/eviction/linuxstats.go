@@ -15,10 +15,10 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/internal/foreign"
 	"github.com/podwright/podwright/internal/memory"
 )
 
@@ -62,6 +62,9 @@ type LinuxStats struct {
 	// apart: images have a file system of their own. Nil: not known yet.
 	apart atomic.Pointer[bool]
 	walks *turns
+	// calls are those that look at disks, with inspect.
+	calls   *foreign.Calls
+	inspect func(path string) (fileSystem, error)
 }
 
 // maxWalks is how many walks through pods' folders make progress at once.
@@ -88,7 +91,7 @@ func NewLinuxStats(o LinuxStatsOptions) (*LinuxStats, error) {
 	if o.Cgroup = strings.Trim(o.Cgroup, "/"); o.Cgroup != "" && !filepath.IsLocal(o.Cgroup) {
 		return nil, fmt.Errorf("eviction: cgroup %q leads out of the tree", o.Cgroup)
 	}
-	return &LinuxStats{options: o, walks: newTurns(o.Clock, maxWalks)}, nil
+	return &LinuxStats{options: o, walks: newTurns(o.Clock, maxWalks), calls: foreign.New(o.Clock), inspect: inspect}, nil
 }
 
 // Node reads every signal it can.
@@ -108,61 +111,22 @@ func (m *LinuxStats) Node(ctx context.Context) (map[Signal]Observation, error) {
 	note(MemoryAvailable, memory, err)
 	ids, err := m.ids()
 	note(PIDAvailable, ids, err)
-	disk := func(path string, bytes, inodes Signal) {
-		var s syscall.Statfs_t
-		if err := syscall.Statfs(path, &s); err != nil {
-			err = fmt.Errorf("statfs %s: %w", path, err)
-			fail(bytes, err)
-			fail(inodes, err)
-			return
-		}
-		out[bytes] = Observation{Available: s.Bavail * uint64(s.Frsize), Capacity: s.Blocks * uint64(s.Frsize)}
-		if s.Files > 0 { // some file systems have no fixed number
-			out[inodes] = Observation{Available: s.Ffree, Capacity: s.Files}
-		}
-	}
-	if m.options.NodeFs != "" {
-		disk(m.options.NodeFs, NodeFsAvailable, NodeFsInodesFree)
-	}
-	if m.options.ImageFs != nil {
-		path, err := m.options.ImageFs(ctx)
+	disk := func(s *syscall.Statfs_t, bytes, inodes Signal, err error) {
 		switch {
 		case err != nil:
-			fail(ImageFsAvailable, err)
-			fail(ImageFsInodesFree, err)
-		case path != "":
-			disk(path, ImageFsAvailable, ImageFsInodesFree)
-			m.compare(path)
+			fail(bytes, err)
+			fail(inodes, err)
+		case s != nil:
+			out[bytes] = Observation{Available: s.Bavail * uint64(s.Frsize), Capacity: s.Blocks * uint64(s.Frsize)}
+			if s.Files > 0 { // some file systems have no fixed number
+				out[inodes] = Observation{Available: s.Ffree, Capacity: s.Files}
+			}
 		}
 	}
+	node, image := m.disks(ctx)
+	disk(node.statfs(), NodeFsAvailable, NodeFsInodesFree, node.err)
+	disk(image.statfs(), ImageFsAvailable, ImageFsInodesFree, image.err)
 	return out, errors.Join(append(problems, ctx.Err())...)
-}
-
-// compare finds out whether images have a file system of their own.
-func (m *LinuxStats) compare(imageFs string) (apart bool) {
-	var node, image syscall.Stat_t
-	if m.options.NodeFs == "" || syscall.Stat(m.options.NodeFs, &node) != nil || syscall.Stat(imageFs, &image) != nil {
-		return false
-	}
-	apart = node.Dev != image.Dev
-	var a, b syscall.Statfs_t
-	if apart && syscall.Statfs(m.options.NodeFs, &a) == nil && syscall.Statfs(imageFs, &b) == nil && a.Type == b.Type && a.Type == unix.BTRFS_SUPER_MAGIC {
-		apart = a.Blocks != b.Blocks // subvolumes have devices of their own, and share the space
-	}
-	m.apart.Store(&apart)
-	return apart
-}
-
-// imagesApart reports whether images are known to have a file system of their own.
-func (m *LinuxStats) imagesApart(ctx context.Context) bool {
-	if known := m.apart.Load(); known != nil {
-		return *known
-	}
-	if m.options.ImageFs == nil {
-		return false
-	}
-	path, err := m.options.ImageFs(ctx)
-	return err == nil && path != "" && m.compare(path)
 }
 
 // Pod reads a pod's usage.
