@@ -60,10 +60,15 @@ func (f *Runtime) runCommand(ctx context.Context, c *container, cmd []string, ti
 	}
 	killed := false
 	err := f.await(ctx, func() (bool, time.Time, <-chan struct{}) {
-		if f.now.Before(end) && !c.running() {
+		// The clock may have stepped over both ends at once.
+		if !c.running() && (f.now.Before(end) || c.finished.Before(end) && !c.finished.IsZero()) {
 			killed = true
 		}
-		return killed || !f.now.Before(end), end, c.changed
+		next := end
+		if over := c.nextEnd(); !over.IsZero() && over.Before(end) {
+			next = over // the container's own end
+		}
+		return killed || !f.now.Before(end), next, c.changed
 	})
 	switch {
 	case err != nil:
