@@ -50,12 +50,14 @@ type node struct {
 	message   string
 	resources runtime.Resources
 	changed   bool // by Allocate
-	granted   func(pod *v1.Pod) *v1.Pod
-	lost      *v1.PodStatus
-	unwritten bool
-	earlier   bool // the runtime may have containers of an earlier life
-	probes    map[probe.Kind]probe.Result
-	removable bool
+	// unrecorded: a failed Allocate is about the pod's first record.
+	unrecorded bool
+	granted    func(pod *v1.Pod) *v1.Pod
+	lost       *v1.PodStatus
+	unwritten  bool
+	earlier    bool // the runtime may have containers of an earlier life
+	probes     map[probe.Kind]probe.Result
+	removable  bool
 	// runs is how many removals still find the pod running.
 	runs    int
 	network error
@@ -222,7 +224,11 @@ func (p prober) Status(k probe.Kind, _ *v1.Pod, _ string, _ runtime.ContainerID)
 type allocations struct{ n *node }
 
 func (a allocations) Allocate(pod *v1.Pod) (*v1.Pod, bool, error) {
-	return a.Allocated(pod), a.n.changed, a.n.do("Allocate")
+	err := a.n.do("Allocate")
+	if err != nil && a.n.unrecorded {
+		return nil, false, err
+	}
+	return a.Allocated(pod), a.n.changed, err
 }
 
 func (a allocations) Allocated(pod *v1.Pod) *v1.Pod {

@@ -93,7 +93,8 @@ type Prober interface {
 // [pods.Allocations] implements it.
 type Allocations interface {
 	// Allocate decides how much of its request the pod is granted. changed means that the
-	// pod's status has something new to report.
+	// pod's status has something new to report. After an error the pod is synced as it is
+	// allocated, and again later; if that is nil, it is not synced.
 	Allocate(pod *v1.Pod) (allocated *v1.Pod, changed bool, err error)
 	// Allocated returns the pod with what it was granted.
 	Allocated(pod *v1.Pod) *v1.Pod

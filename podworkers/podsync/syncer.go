@@ -111,8 +111,9 @@ func (s *Syncer) SyncPod(ctx context.Context, _ podworkers.UpdateType, pod, _ *v
 	if err := s.o.Network(); err != nil && !pod.Spec.HostNetwork {
 		return podworkers.SyncResult{}, s.awaitNetwork(pod, err)
 	}
-	if pod, err = s.allocate(desired, view, withheld); err != nil {
-		return podworkers.SyncResult{}, err
+	pod, unstored := s.allocate(desired, view, withheld)
+	if pod == nil {
+		return podworkers.SyncResult{}, unstored
 	}
 	s.o.Probes.AddPod(pod)
 	result, view, err := s.act(ctx, pod, view, &published)
@@ -126,13 +127,17 @@ func (s *Syncer) SyncPod(ctx context.Context, _ podworkers.UpdateType, pod, _ *v
 		return result, err
 	}
 	// Publish even if nothing was done: a failure to start is news too.
-	published, unpublished := s.publish(pod, view, false, nil)
+	in, _ = asObserved(s.input(pod, view, false, nil), desired)
+	published, unpublished := s.store(pod, in)
 	s.o.Restarts.Seen(pod, view) // after publishing: the status shows the restart to whatever waits for it
 	out := podworkers.SyncResult{Acted: result.Acted}
 	if err := errors.Join(retryAt(result), err); err != nil {
-		return out, err
+		return out, errors.Join(err, unstored)
 	}
-	if out.Terminal = podinfo.Terminal(published.Phase); unpublished != nil && !out.Terminal {
+	if out.Terminal = podinfo.Terminal(published.Phase); unstored != nil && !out.Terminal {
+		return out, unstored
+	}
+	if unpublished != nil && !out.Terminal {
 		return out, retryError{error: unpublished, at: s.o.Clock.Now().Add(publishRetry)}
 	}
 	return out, nil
@@ -148,7 +153,9 @@ func (s *Syncer) awaitNetwork(pod *v1.Pod, why error) error {
 }
 
 // allocate grants the pod the resources it may have now, and publishes what was decided
-// about its request. withheld says that the last status left the generation out.
+// about its request. withheld says that the last status left the generation out. After an error
+// the pod is synced as it is allocated: a full disk must not keep its containers from being looked
+// after. It is nil if there is nothing to sync.
 func (s *Syncer) allocate(desired *v1.Pod, view *runtime.PodStatus, withheld bool) (*v1.Pod, error) {
 	pod, changed, err := s.o.Allocations.Allocate(desired)
 	if err != nil {

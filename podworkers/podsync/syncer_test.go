@@ -62,7 +62,7 @@ func TestFailedCallEndsSyncPod(t *testing.T) {
 		setup func(*node)
 		last  string // call
 	}{
-		{call: "Allocate", last: "Allocate"},
+		{call: "Allocate", last: "Allocate", setup: func(n *node) { n.unrecorded = true }},
 		{call: "ReadNow", last: "Changed", setup: func(n *node) { n.results = []pods.Result{{Acted: true}} }},
 		{call: "SyncPod", last: "Observed"},
 		{call: "KillPod", last: "KillPod", setup: func(n *node) { n.message = "blocked" }},
@@ -286,9 +286,12 @@ func TestGrantedResourcesAreUsed(t *testing.T) {
 	if c := n.last().Conditions; !slices.ContainsFunc(c, func(c v1.PodCondition) bool { return c.Type == v1.PodResizePending }) {
 		t.Errorf("%+v", c)
 	}
-	n.fail["Allocate"] = true
+	n.fail["Allocate"], n.calls = true, nil
 	if _, err := n.syncer().SyncPod(t.Context(), podworkers.Sync, web(), nil, nothing()); !errors.Is(err, errFake) {
 		t.Error(err)
+	}
+	if !slices.Contains(n.calls, "AddPod") || !slices.Contains(n.calls, "SyncPod") {
+		t.Errorf("the pod is not looked after while its resize waits (spec/runtime.md 21.4): %q", n.calls)
 	}
 }
 

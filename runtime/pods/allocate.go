@@ -20,7 +20,8 @@ const (
 // first time gets what it asks for; if it asks for something else later, that is
 // admitted, deferred or refused (spec/runtime.md 21.4), which shows in
 // [Allocations.Conditions]. changed reports that the conditions or the allocation
-// changed. An error means that nothing could be stored; the pod must not be synced.
+// changed. An error means that nothing could be stored: the pod is synced as it is allocated,
+// and the resize waits. If allocated is nil, too, the pod has no record yet and must not be synced.
 func (a *Allocations) Allocate(pod *v1.Pod) (allocated *v1.Pod, changed bool, err error) {
 	a.mu.Lock()
 	p := a.pods[pod.UID]
@@ -34,7 +35,7 @@ func (a *Allocations) Allocate(pod *v1.Pod) (allocated *v1.Pod, changed bool, er
 	if p.unstored {
 		a.mu.Unlock()
 		if err := a.save(pod.UID, func(*record) {}); err != nil {
-			return pod, false, err
+			return nil, false, err
 		}
 		a.mu.Lock()
 	}
