@@ -189,7 +189,7 @@ real() {
 	tests . "${containerd[@]}" $(with_tests . containerd runtime)
 	tests . "${containerd[@]}" ./internal/containerdtest
 	tests examples "${containerd[@]}" -p 1 $(with_tests examples containerd . | grep -v nodeagent)
-	tests examples "${containerd[@]}" -run "$(agent_tests)" ./nodeagent
+	tests examples "${containerd[@]}" -parallel 6 -run "$(agent_tests)" ./nodeagent # they wait the most
 	tests kube "${containerd[@]}" $(with_tests kube containerd .)
 }
 
@@ -209,7 +209,7 @@ agent_tests() {
 
 # real_first is the first of these lanes.
 real_first() {
-	$only_e2e || tests examples $race -count=1 -tags apiserver,containerd -run ContainerdAPIServer ./kubenode
+	$only_e2e || tests examples $race -count=1 -parallel 3 -tags apiserver,containerd -run ContainerdAPIServer ./kubenode
 	real "$1"
 }
 
