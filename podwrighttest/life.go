@@ -15,7 +15,7 @@ import (
 	"github.com/podwright/podwright/status/checkpoint/checkpointtest"
 )
 
-// life is what one engine reaches the world with. Each engine has its own, because calls that Run did
+// life is what one engine reaches its records, sinks and recorder with. Each engine has its own, because calls that Run did
 // not wait for may go on while the next engine runs.
 type life struct{ over atomic.Bool }
 

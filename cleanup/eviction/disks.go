@@ -17,6 +17,9 @@ import (
 // the other signals must not wait for it.
 const diskWait = time.Second
 
+// runtimeWait is the same for the runtime, which names the disk of its images.
+const runtimeWait = 3 * time.Second
+
 // fileSystem is what the kernel says of a folder's file system.
 type fileSystem struct {
 	device uint64
@@ -66,7 +69,8 @@ func (m *LinuxStats) disks(ctx context.Context) (node, image disk) {
 	}
 	if m.options.ImageFs != nil {
 		both.Go(func() {
-			path, err := m.options.ImageFs(ctx)
+			call := foreign.Call{Kind: problem.Function, Name: "LinuxStatsOptions.ImageFs"}
+			path, err := foreign.Ask(ctx, m.calls, call, foreign.Limits{Wait: runtimeWait, Join: true}, m.options.ImageFs)
 			if image.err = err; err == nil && path != "" {
 				image = m.look(ctx, path)
 			}

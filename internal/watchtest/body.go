@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// T is the [testing.T] of a body. A body that was left behind ends at its next report, because its
-// test may be over by then. It is safe for concurrent use.
+// T is the [testing.T] of a body. A part of a case that was left behind ends at its next report once the test waits for no
+// other part, because the test may be over by then. It is safe for concurrent use.
 type T struct {
 	*testing.T
 
@@ -16,14 +16,22 @@ type T struct {
 	cleanups []func()
 }
 
-// abandon reports a hang and leaves the body behind. It runs on the test's own goroutine, which may
-// report a clean-up that hangs as well: only what was left behind must end at its next report.
+// abandon reports a hang and leaves the part behind. It runs on the test's own goroutine, which may
+// report a clean-up that hangs as well.
 func (w *T) abandon(why string) {
 	w.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.T.Error(why)
 	w.left = true
+}
+
+// attend makes reports count again, for the next part of the case. What an earlier part that was left behind reports while
+// the test waits for this one counts too.
+func (w *T) attend() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.left = false
 }
 
 // report reports to the test as long as the test waits for the body.

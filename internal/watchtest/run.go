@@ -73,6 +73,7 @@ const (
 // watch runs a part of the case and reports it if it hangs.
 func (w *T) watch(l Limits, what string, limit time.Duration, body func(*T)) end {
 	w.Helper()
+	w.attend()
 	done := make(chan any, 1)
 	go pprof.Do(w.Context(), pprof.Labels(label, w.Name()), func(context.Context) {
 		result := any(itself)

@@ -42,10 +42,13 @@ func (s *Source) identify(ctx context.Context, p *provider, pod *v1.Pod) (who id
 		return identity{}, false, err
 	}
 	who = identity{namespace: pod.Namespace, name: account.Name, account: account.UID}
-	if who.annotations, err = p.tokens.annotations(account); err == nil && p.tokens.perToken {
+	if who.annotations, err = p.tokens.annotations(account); err != nil {
+		return identity{}, false, err // the plugin is not meant for this account
+	}
+	if p.tokens.perToken {
 		who.token, err = s.token(ctx, p, pod)
 	}
-	return who, err == nil, err
+	return who, err == nil, err // with the account, as far as it is known
 }
 
 // annotations returns the annotations that a plugin is told.

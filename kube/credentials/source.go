@@ -97,7 +97,7 @@ func (s *Source) Credentials(ctx context.Context, pod *v1.Pod, image string) ([]
 	out := found.Lookup(repository)
 	for _, a := range asked {
 		if a.err != nil && a.account != "" {
-			out = append(out, pods.ImageCredential{ServiceAccount: a.account})
+			out = append(out, pods.ImageCredential{ServiceAccount: a.account, Missing: true})
 		}
 	}
 	return out, errors.Join(problems...)
@@ -115,7 +115,7 @@ type said struct {
 func (s *Source) ask(ctx context.Context, p *provider, pod *v1.Pod, repository string) (answer, types.UID, error) {
 	who, asked, err := s.identify(ctx, p, pod)
 	if err != nil || !asked {
-		return answer{}, "", err
+		return answer{}, who.account, err
 	}
 	got, err := s.answers.get(ctx, topic{provider: p.name, subject: who.digest(), repository: repository}, inquiry{
 		// An answer for a token may be valid only for its pod.

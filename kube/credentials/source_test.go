@@ -30,6 +30,8 @@ type world struct {
 	account v1.ServiceAccount
 	tokens  int
 	failing error // of the API server
+	// tokenless is why the API server gives no token, while it gives accounts.
+	tokenless error
 }
 
 func newWorld(t *testing.T, config string) *world {
@@ -55,7 +57,7 @@ func (w *world) Token(_ context.Context, pod *v1.Pod, p *v1.ServiceAccountTokenP
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.tokens++
-	return fmt.Sprintf("%s for %s of %s", p.Audience, pod.Spec.ServiceAccountName, pod.UID), w.failing
+	return fmt.Sprintf("%s for %s of %s", p.Audience, pod.Spec.ServiceAccountName, pod.UID), errors.Join(w.failing, w.tokenless)
 }
 
 // ServiceAccount implements [Accounts].
@@ -353,15 +355,20 @@ func TestFailingPluginIsNotRunHot(t *testing.T) {
 	})
 }
 
-// KG7: whose credential a plugin fails to give is known: the account's if the plugin gets its token.
+// KG7: whose credential a plugin fails to give is known, also if it gets no token.
 func TestFailingPluginTellsTheAccount(t *testing.T) {
-	w := newWorld(t, head+one("a", tokens, "    cacheType: ServiceAccount\n    requireServiceAccount: false\n"))
-	w.answer = func(context.Context, string, kubeletv1.CredentialProviderRequest) (string, error) {
-		return "", errors.New("exit status 1")
-	}
-	for account, want := range map[string]string{"robot": "@sa-1", "": ""} {
-		if got, err := w.users(podOf("p", account), "reg.io/app"); got != want || err == nil {
-			t.Errorf("KG7: account %q: %q, %v; want %q", account, got, err, want)
+	for _, kept := range []string{"ServiceAccount", "Token"} {
+		for _, tokenless := range []error{nil, errors.New("the API server is away")} {
+			w := newWorld(t, head+one("a", tokens, "    cacheType: "+kept+"\n    requireServiceAccount: false\n"))
+			w.tokenless = tokenless
+			w.answer = func(context.Context, string, kubeletv1.CredentialProviderRequest) (string, error) {
+				return "", errors.New("exit status 1")
+			}
+			for account, want := range map[string]string{"robot": "@sa-1", "": ""} {
+				if got, err := w.users(podOf("p", account), "reg.io/app"); got != want || err == nil {
+					t.Errorf("KG7: kept for the %s, tokens: %v, account %q: %q, %v; want %q", kept, tokenless, account, got, err, want)
+				}
+			}
 		}
 	}
 }

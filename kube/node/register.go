@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"time"
@@ -67,10 +68,13 @@ func (r *Registrar) initial() *v1.Node {
 // adopt takes over the existing Node, unless it is another machine's.
 func (r *Registrar) adopt(ctx context.Context, want *v1.Node) (*v1.Node, error) {
 	node, err := r.get(ctx)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = r.taken(ctx, node)
 	}
-	if err := r.taken(ctx, node); err != nil {
+	if err != nil {
+		if !errors.Is(err, ErrTaken) {
+			r.unseen() // the other machine may have renewed its lease meanwhile
+		}
 		return nil, err
 	}
 	missing := map[string]string{}
@@ -114,9 +118,9 @@ func (r *Registrar) taken(ctx context.Context, node *v1.Node) error {
 	if age >= timing.Seconds(int64(*lease.Spec.LeaseDurationSeconds)) {
 		return nil
 	}
-	return fmt.Errorf("%w: the machine with ID %q and system UUID %q renewed its lease, as seen %s ago; this one has %q and %q. "+
+	return fmt.Errorf("%w: the machine with ID %q and system UUID %q holds its lease, which has been seen unchanged for %s of %d s; this one has %q and %q. "+
 		"Give this agent another node name, or stop the other one and wait until its lease has run out",
-		ErrTaken, theirs.MachineID, theirs.SystemUUID, age.Round(time.Second), r.machine.MachineID, r.machine.SystemUUID)
+		ErrTaken, theirs.MachineID, theirs.SystemUUID, age.Round(time.Second), *lease.Spec.LeaseDurationSeconds, r.machine.MachineID, r.machine.SystemUUID)
 }
 
 // unrenewed returns for how long another machine's lease has shown this renewal, by this machine's clock.
@@ -127,6 +131,13 @@ func (r *Registrar) unrenewed(renewal time.Time) time.Duration {
 		r.theirs.renewal, r.theirs.since = renewal, now
 	}
 	return r.options.Clock.Since(r.theirs.since)
+}
+
+// unseen forgets since when another machine's lease is unchanged: only an unbroken series of readings shows that.
+func (r *Registrar) unseen() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.theirs.since = time.Time{}
 }
 
 // differ reports whether two IDs belong to different machines. An unknown one proves nothing.

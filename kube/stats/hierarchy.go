@@ -90,7 +90,7 @@ func (s *search) walk(at string, depth int) error {
 		return nil
 	}
 	entries, err := os.ReadDir(filepath.Join(s.top, at))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a cgroup that is gone has no entries
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) { // one that is gone, or another user's, shows no entries next time either
 		s.unread = true
 	}
 	for _, e := range entries {

@@ -132,15 +132,23 @@ func (s *Syncer) SyncPod(ctx context.Context, _ podworkers.UpdateType, pod, _ *v
 	s.o.Restarts.Seen(pod, view) // after publishing: the status shows the restart to whatever waits for it
 	out := podworkers.SyncResult{Acted: result.Acted}
 	if err := errors.Join(retryAt(result), err); err != nil {
-		return out, errors.Join(err, unstored)
+		return out, errors.Join(err, s.again(unstored))
 	}
 	if out.Terminal = podinfo.Terminal(published.Phase); unstored != nil && !out.Terminal {
-		return out, unstored
+		return out, s.again(unstored)
 	}
-	if unpublished != nil && !out.Terminal {
-		return out, retryError{error: unpublished, at: s.o.Clock.Now().Add(publishRetry)}
+	if !out.Terminal {
+		return out, s.again(unpublished)
 	}
 	return out, nil
+}
+
+// again makes what could not be written be tried again soon, whatever else the pod waits for.
+func (s *Syncer) again(err error) error {
+	if err == nil {
+		return nil
+	}
+	return retryError{error: err, at: s.o.Clock.Now().Add(publishRetry)}
 }
 
 // awaitNetwork returns the error of a pod that needs the network while there is none. The attempts

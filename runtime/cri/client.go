@@ -44,7 +44,8 @@ type Options struct {
 	// see the package comment. 0 means 2 min.
 	CallTimeout time.Duration
 	// PullStallTimeout ends a pull that makes no visible progress for this long, with
-	// runtime.ErrDeadline. 0 or less means no limit.
+	// runtime.ErrDeadline. 0 means no such limit: then a pull ends only once the runtime has not
+	// answered ImageFsInfo for 5 min. Negative: not then either.
 	//
 	// CRI reports no progress of a pull, so it is read from the node: the usage of the
 	// image file systems that ImageFsInfo names must change, as the runtime or the

@@ -27,14 +27,14 @@
 // [Dial] makes one. It decides nothing: it does not retry calls, cache answers or know
 // pods. One call of the Client is one call of the runtime, except that it streams
 // lists where the runtime can do that, checks the filter of image lists, and watches
-// pulls if PullStallTimeout is set.
+// pulls.
 //
 // # Deadlines
 //
 // Besides the caller's context, every call has a limit of its own: T =
 // [Options].CallTimeout for most, 2T for RunPodSandbox, T plus the grace period for
 // StopContainer, T plus the command's time-out for ExecSync (none without one).
-// PullImage has none, unless [Options].PullStallTimeout is set (spec/runtime.md 23).
+// PullImage has none as long as the runtime answers, unless [Options].PullStallTimeout is set (spec/runtime.md 23).
 //
 // # When the runtime is down
 //

@@ -13,10 +13,12 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/runtime"
 )
 
-// PullImage implements ImageService. It has no time limit, except for
-// [Options].PullStallTimeout.
+// PullImage implements ImageService. It has no time limit as long as the runtime answers other calls,
+// except for [Options].PullStallTimeout.
 func (c *Client) PullImage(ctx context.Context, image *runtimeapi.ImageSpec, auth *runtimeapi.AuthConfig, podSandboxConfig *runtimeapi.PodSandboxConfig) (string, error) {
 	const op = "PullImage"
 	pullCtx, cancel := context.WithCancelCause(ctx)
@@ -56,11 +58,17 @@ func (e *stallError) Error() string {
 	return fmt.Sprintf("the pull made no progress for %v", e.limit)
 }
 
-// watchPull cancels a pull that makes no progress; it returns when ctx ends.
+// silentRuntime is after how long a runtime that does not answer has lost the pulls that it was asked for.
+const silentRuntime = 5 * time.Minute
+
+// watchPull cancels a pull that makes no progress, or whose runtime does not answer; it returns when ctx ends.
 func (c *Client) watchPull(ctx context.Context, cancel context.CancelCauseFunc) {
-	limit := c.options.PullStallTimeout
-	if limit <= 0 {
+	limit, silent := c.options.PullStallTimeout, false
+	if limit < 0 {
 		return
+	}
+	if limit == 0 { // a download need not show, but a runtime that works answers
+		limit, silent = silentRuntime, true
 	}
 	period := min(max(limit/10, time.Millisecond), 30*time.Second)
 	ticker := c.options.Clock.NewTicker(period)
@@ -75,13 +83,19 @@ func (c *Client) watchPull(ctx context.Context, cancel context.CancelCauseFunc) 
 		}
 		now, err := c.imageUsage(ctx, period)
 		switch {
-		case err == nil && (len(now) == 0 || !slices.Equal(now, seen)):
+		case silent && answered(err), err == nil && (len(now) == 0 || !slices.Equal(now, seen)):
 			seen, since = now, c.options.Clock.Now()
 		case c.options.Clock.Since(since) >= limit:
 			cancel(&stallError{limit: limit, last: err})
 			return
 		}
 	}
+}
+
+// answered reports whether a call with this error reached a runtime that works.
+func answered(err error) bool {
+	class := Class(err)
+	return class != runtime.ErrUnavailable && class != runtime.ErrDeadline
 }
 
 // usage is how full one file system is, by the runtime and by the kernel.

@@ -85,6 +85,15 @@ func TestPullStall(t *testing.T) {
 			info: func(_ context.Context, reply any) error { usage(reply, 7); return nil },
 		},
 		{
+			name: "by default, a runtime that does not answer", pull: 5 * time.Hour, byDefault: true,
+			info: func(context.Context, any) error { return status.Error(codes.Unavailable, "down") },
+			want: 5 * time.Minute, wantText: "the pull made no progress for 5m0s: ImageFsInfo: runtime unavailable",
+		},
+		{
+			name: "by default, a runtime that fails to tell", pull: 5 * time.Hour, byDefault: true,
+			info: func(context.Context, any) error { return status.Error(codes.Unknown, "no such snapshotter") },
+		},
+		{
 			name: "no limit by default, whatever shows", pull: 5 * time.Hour, byDefault: true,
 			info: func(_ context.Context, reply any) error { usage(reply, 7); return nil },
 		},

@@ -127,11 +127,13 @@ func TestHookLastsAsLongAsItsAnswer(t *testing.T) {
 	const head = "HTTP/1.1 200 OK\r\nConnection: close\r\n"
 	for name, tc := range map[string]struct {
 		answer, late string
+		ends         time.Duration
 		took         time.Duration
 	}{
-		"headers first, the end later": {head + "\r\n", "done", 5 * second},
-		"broken off":                   {head + "Content-Length: 100\r\n\r\n", "done", 5 * second},
-		"long":                         {head + "\r\n" + strings.Repeat("x", 10<<10), "", 0},
+		"headers first, the end later": {head + "\r\n", "done", 5 * second, 5 * second},
+		"broken off":                   {head + "Content-Length: 100\r\n\r\n", "done", 5 * second, 5 * second},
+		"long":                         {head + "\r\n" + strings.Repeat("x", 10<<10), "", 5 * second, 0},
+		"without an end, such as a stream of events": {head + "\r\n", "", 24 * time.Hour, time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -144,12 +146,12 @@ func TestHookLastsAsLongAsItsAnswer(t *testing.T) {
 							t.Error(err)
 						}
 						_, _ = io.WriteString(server, tc.answer)
-						<-time.After(5 * second)
+						<-time.After(tc.ends)
 						_, _ = io.WriteString(server, tc.late)
 					})
 					return client, nil
 				}
-				w := newWorld(t, nil, func(o *pods.Options) { o.Outbound.Dial = dial })
+				w := newWorld(t, nil, func(o *pods.Options) { o.Outbound.Dial, o.PostStartTimeout = dial, time.Minute })
 				began := time.Now()
 				r := w.sync(newPod(func(p *v1.Pod) {
 					p.Spec.HostNetwork = true

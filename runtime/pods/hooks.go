@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -23,6 +24,8 @@ type hook struct {
 	podIP string
 	// event raises an event on the pod.
 	event func(eventtype, reason, format string, args ...any)
+	// answered is set once a server has answered: then the hook has succeeded, whenever it ends.
+	answered *atomic.Bool
 }
 
 // runHook runs a lifecycle hook to its end (spec/runtime.md 15).
@@ -40,11 +43,12 @@ func (m *Manager) runHook(ctx context.Context, h hook) error {
 }
 
 // runHookWithin is runHook for at most limit; 0 means no limit. A hook that takes
-// longer is cancelled. The caller must call wait, which returns once the hook's
+// longer is cancelled, and has failed unless its server has answered. The caller must call wait, which returns once the hook's
 // goroutine has ended.
 func (m *Manager) runHookWithin(ctx context.Context, limit time.Duration, h hook) (wait func(), err error) {
 	hookCtx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	h.answered = new(atomic.Bool)
 	ended := make(chan error, 1)
 	done := make(chan struct{})
 	go func() {
@@ -60,7 +64,9 @@ func (m *Manager) runHookWithin(ctx context.Context, limit time.Duration, h hook
 	select {
 	case err = <-ended:
 	case <-over:
-		err = fmt.Errorf("the hook did not end within %s", limit)
+		if !h.answered.Load() {
+			err = fmt.Errorf("the hook did not end within %s", limit)
+		}
 	case <-ctx.Done():
 		select {
 		case err = <-ended:

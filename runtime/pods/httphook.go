@@ -34,13 +34,13 @@ func (m *Manager) httpHook(ctx context.Context, h hook) error {
 	if err != nil {
 		return err
 	}
-	err = m.sendHook(ctx, get, call, address, true)
+	err = m.sendHook(ctx, h, call, address, true)
 	if err == nil || address.Scheme != "https" || !isPlainAnswer(err) {
 		return err
 	}
 	// The server speaks plain HTTP: try again that way, without credentials.
 	address.Scheme = "http"
-	if m.sendHook(ctx, get, call, address, false) != nil {
+	if m.sendHook(ctx, h, call, address, false) != nil {
 		return err
 	}
 	h.event(v1.EventTypeWarning, "LifecycleHTTPFallback",
@@ -116,13 +116,13 @@ func hookPort(p intstr.IntOrString, ports []v1.ContainerPort) (int, error) {
 }
 
 // sendHook makes one request on a connection of its own.
-func (m *Manager) sendHook(ctx context.Context, get *v1.HTTPGetAction, call outbound.Call, address *url.URL, credentials bool) error {
+func (m *Manager) sendHook(ctx context.Context, h hook, call outbound.Call, address *url.URL, credentials bool) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address.String(), nil)
 	if err != nil {
 		return err
 	}
 	var host string
-	if request.Header, host = podinfo.RequestHeaders(get.HTTPHeaders, hookAgent); host != "" {
+	if request.Header, host = podinfo.RequestHeaders(h.handler.HTTPGet.HTTPHeaders, hookAgent); host != "" {
 		request.Host = host
 	}
 	if !credentials {
@@ -150,12 +150,13 @@ func (m *Manager) sendHook(ctx context.Context, get *v1.HTTPGetAction, call outb
 	if err != nil {
 		return outbound.Plain(err)
 	}
+	h.answered.Store(true)
 	defer response.Body.Close() //nolint:errcheck // nothing is left to lose
 	return readAnswer(ctx, response.Body)
 }
 
 // readAnswer reads the beginning of a body: a server that is still at work may have sent its headers, and
-// would be cut off. Only the end of ctx is an error, because any answer is a success.
+// would be cut off. How the body ends does not matter.
 func readAnswer(ctx context.Context, body io.Reader) error {
 	if _, err := io.CopyN(io.Discard, body, outbound.MaxBody); err != nil {
 		return ctx.Err()

@@ -29,9 +29,10 @@ type ImageCredential struct {
 	// ServiceAccount is the UID of the pod's service account if the credential belongs to it:
 	// other pods may then use the image only once they have shown credentials of their own
 	// (spec/runtime.md 9.9). Empty: the credential is the node's, and all pods may use the image.
-	// With a service account but neither Username nor Password nothing is pulled: the source says
-	// whose credential it fails to get. The pod then keeps the images that were pulled for the account.
 	ServiceAccount types.UID
+	// Missing: the source fails to get the credential of ServiceAccount now. Nothing is pulled with it, but the pod keeps the
+	// images that were pulled for the account.
+	Missing bool
 }
 
 // accountPrefix marks a service account, as opposed to a secret, in records of pulls: no secret
@@ -54,7 +55,7 @@ func (s *podSync) moreCredentials(ctx context.Context, image string) []credentia
 	out := make([]credentials.Credential, 0, len(found))
 	for _, c := range found {
 		next := credentials.Credential{Auth: &runtimeapi.AuthConfig{Username: c.Username, Password: c.Password}}
-		if c.ServiceAccount != "" && c.Username == "" && c.Password == "" {
+		if c.Missing {
 			next.Auth = nil
 		}
 		if c.ServiceAccount != "" {

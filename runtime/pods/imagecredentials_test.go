@@ -96,7 +96,7 @@ func TestAccountCountsWhileItsCredentialIsAway(t *testing.T) {
 		}
 		w.syncAll(pod("one", "robot"))
 		fails := func(account types.UID) {
-			source.found, source.err = []pods.ImageCredential{{ServiceAccount: account}}, errors.New("the plugin is broken")
+			source.found, source.err = []pods.ImageCredential{{ServiceAccount: account, Missing: true}}, errors.New("the plugin is broken")
 		}
 		fails("sa-1")
 		two := pod("two", "robot")

@@ -124,6 +124,9 @@ func (l *loading) all(ctx context.Context, entries []fs.DirEntry) error {
 // dropOldest removes damaged files that earlier loads set aside, except the newest ones: the pod of such a file may never
 // get another record to go with.
 func (l *loading) dropOldest() {
+	l.earlier = slices.DeleteFunc(l.earlier, func(e fs.DirEntry) bool { // reported as set aside now
+		return slices.ContainsFunc(l.out.Bad, func(b Bad) bool { return b.Aside == e.Name() })
+	})
 	if len(l.earlier) <= maxAside {
 		return
 	}

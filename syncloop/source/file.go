@@ -255,13 +255,12 @@ func (f *File) report(ctx context.Context, p Problem) {
 	if f.options.Recorder == nil {
 		return
 	}
-	const format = "manifest %s: %v; %s"
+	text := podinfo.Message(fmt.Sprintf("manifest %s: %v; %s", p.Path, p.Err, fate))
 	if p.Pod != nil {
-		f.options.Recorder.Eventf(p.Pod, v1.EventTypeWarning, reason, format, p.Path, p.Err, fate)
+		f.options.Recorder.Eventf(p.Pod, v1.EventTypeWarning, reason, "%s", text)
 		return
 	}
-	node := podinfo.NodeReference(f.node)
-	f.options.Recorder.Eventf(node, v1.EventTypeWarning, reason, format, p.Path, p.Err, fate)
+	f.options.Recorder.Eventf(podinfo.NodeReference(f.node), v1.EventTypeWarning, reason, "%s", text)
 }
 
 // reasonOf returns the reason of an event about err.

@@ -349,6 +349,6 @@ func (h *HTTP) report(ctx context.Context, err error) {
 	h.options.Logger.Error(err, "Manifest has a problem", "url", h.shown)
 	if h.options.Recorder != nil {
 		node := podinfo.NodeReference(h.node)
-		h.options.Recorder.Eventf(node, v1.EventTypeWarning, reason, "manifest %s: %v", h.shown, err)
+		h.options.Recorder.Eventf(node, v1.EventTypeWarning, reason, "%s", podinfo.Message(fmt.Sprintf("manifest %s: %v", h.shown, err)))
 	}
 }

@@ -189,7 +189,7 @@ real() {
 	tests . "${containerd[@]}" $(with_tests . containerd runtime)
 	tests . "${containerd[@]}" ./internal/containerdtest
 	tests examples "${containerd[@]}" -p 1 $(with_tests examples containerd . | grep -v nodeagent)
-	tests examples "${containerd[@]}" -parallel 6 -run "$(agent_tests)" ./nodeagent # they wait the most
+	tests examples "${containerd[@]}" -run "$(agent_tests)" ./nodeagent
 	tests kube "${containerd[@]}" $(with_tests kube containerd .)
 }
 

@@ -179,7 +179,7 @@ func (p *Puller) present(ctx context.Context, r Request, f *flight, lookup func(
 		return Image{}, nil
 	}
 	if p.options.Ledger != nil && f.repository != "" {
-		ok, err := p.options.Ledger.MayUse(ctx, f.spec.Image, f.repository, image.Ref, lookup)
+		ok, err := p.options.Ledger.MayUse(ctx, f.spec.Image, f.repository, image.Ref, lookup, p.identify)
 		if ctx.Err() != nil {
 			return Image{}, ctx.Err()
 		}
@@ -189,6 +189,12 @@ func (p *Puller) present(ctx context.Context, r Request, f *flight, lookup func(
 	}
 	r.Event(v1.EventTypeNormal, "Pulled", "Container image %q already present on machine", f.spec.Image)
 	return image, nil
+}
+
+// identify returns the ID of an image, empty if it is absent.
+func (p *Puller) identify(ctx context.Context, image string) (string, error) {
+	found, err := p.find(ctx, &runtimeapi.ImageSpec{Image: image})
+	return found.Ref, err
 }
 
 func (p *Puller) status(ctx context.Context, spec *runtimeapi.ImageSpec) (Image, error) {

@@ -163,8 +163,12 @@ func (l *Ledger) add(id, repository string, by *credentials.Credential) error {
 
 // MayUse reports whether a pod may use an image that is in the store, without
 // pulling it. have returns the pod's credentials for the image; it is called only
-// if they matter. Its error means that they are not known.
-func (l *Ledger) MayUse(ctx context.Context, image, repository, id string, have func() ([]credentials.Credential, error)) (bool, error) {
+// if they matter. Its error means that they are not known. identify returns the ID of the image of
+// another name, empty if there is none; it is called without a lock.
+func (l *Ledger) MayUse(
+	ctx context.Context, image, repository, id string,
+	have func() ([]credentials.Credential, error), identify func(ctx context.Context, image string) (string, error),
+) (bool, error) {
 	if l.policy.Verify == Nothing {
 		return true, nil
 	}
@@ -172,7 +176,7 @@ func (l *Ledger) MayUse(ctx context.Context, image, repository, id string, have 
 	begun := false
 	if errors.Is(err, fs.ErrNotExist) {
 		var unknown error
-		if begun, unknown = l.begun(ctx, image); unknown != nil {
+		if begun, unknown = l.begun(ctx, image, id, identify); unknown != nil {
 			return false, unknown
 		}
 		if !begun {
@@ -216,24 +220,47 @@ func (l *Ledger) renew(ctx context.Context, id, repository string, by *credentia
 }
 
 // begun reports whether a pull of the image, by whichever of its names, has begun and its end is not known.
-func (l *Ledger) begun(ctx context.Context, image string) (bool, error) {
-	if err := l.take(ctx); err != nil {
-		return false, err
+func (l *Ledger) begun(ctx context.Context, image, id string, identify func(ctx context.Context, image string) (string, error)) (bool, error) {
+	intents, err := l.intents(ctx)
+	if err != nil || slices.ContainsFunc(intents, func(i string) bool { return i == image || sameTag(i, image) }) {
+		return err == nil, err
 	}
-	defer l.done()
-	if l.pulling[image] > 0 {
-		return true, nil
+	for _, i := range intents {
+		if !maybeSame(i, image) {
+			continue
+		}
+		if other, err := identify(ctx, i); err != nil || other == id {
+			return err == nil, err
+		}
 	}
-	intents, err := l.store.Intents() // those of the pulls in progress, too
-	return err != nil || slices.ContainsFunc(intents, func(i string) bool { return maybeSame(i, image) }), nil
+	return false, nil
 }
 
-// maybeSame reports whether two references may name one image: they are of one repository, and of one tag
-// unless one has a digest, which says nothing about tags.
-func maybeSame(a, b string) bool {
-	return registrykey.Repository(a) == registrykey.Repository(b) &&
-		(strings.Contains(a, "@") || strings.Contains(b, "@") || tag(a) == tag(b))
+// intents returns the images whose pull has begun and whose end is not known.
+func (l *Ledger) intents(ctx context.Context) ([]string, error) {
+	if err := l.take(ctx); err != nil {
+		return nil, err
+	}
+	defer l.done()
+	return l.store.Intents() // those of the pulls in progress, too
 }
+
+// sameTag reports whether two references are spellings of one tag.
+func sameTag(a, b string) bool {
+	return !strings.Contains(a, "@") && !strings.Contains(b, "@") && tag(a) == tag(b) && registrykey.Repository(a) == registrykey.Repository(b)
+}
+
+// maybeSame reports whether a runtime may have one image for two references that are not one tag: one names it by a digest, or
+// by its ID. Two tags of one image count as two: the other one was there before.
+func maybeSame(a, b string) bool {
+	if isID(a) || isID(b) {
+		return true
+	}
+	return (strings.Contains(a, "@") || strings.Contains(b, "@")) && registrykey.Repository(a) == registrykey.Repository(b)
+}
+
+// isID reports whether a reference is an image's ID, which a runtime knows it by.
+func isID(image string) bool { return strings.HasPrefix(image, "sha256:") }
 
 // tag returns the tag of a reference that has one and no digest.
 func tag(image string) string { return image[strings.LastIndexByte(image, ':')+1:] }

@@ -82,7 +82,7 @@ func (b *bench) pull(by *credentials.Credential) {
 
 func (b *bench) may(have ...credentials.Credential) bool {
 	b.t.Helper()
-	ok, err := b.l.MayUse(b.t.Context(), image, repository, id, func() ([]credentials.Credential, error) { return have, nil })
+	ok, err := b.l.MayUse(b.t.Context(), image, repository, id, func() ([]credentials.Credential, error) { return have, nil }, nil)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func TestAccessIsGrantedByCredentialOrSecret(t *testing.T) {
 	if !b.may() {
 		t.Error("9.9: node-wide access is not taken back")
 	}
-	if ok, err := b.l.MayUse(t.Context(), "other.io/a", "other.io/a", id, nil); ok || err != nil {
+	if ok, err := b.l.MayUse(t.Context(), "other.io/a", "other.io/a", id, nil, nil); ok || err != nil {
 		t.Errorf("9.9: pulled from elsewhere: %v, err %v", ok, err)
 	}
 }
@@ -185,21 +185,27 @@ func TestPolicySaysWhichImagesAreVerified(t *testing.T) {
 }
 
 // 9.9: an image is not preloaded either if the pull that has begun spells its name otherwise: a runtime knows
-// it by all of its names.
-func TestIntentCountsForEverySpelling(t *testing.T) {
+// it by all of its names, and by its ID. Other images of the repository are not concerned.
+func TestIntentCountsForEveryName(t *testing.T) {
 	const digest = "@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 	for _, tc := range []struct {
 		pulled, used string
-		open         bool // the pull counts
+		present      string // the ID of what is pulled
+		open         bool   // the pull counts
 	}{
-		{"nginx:latest", "docker.io/library/nginx:latest", true},
-		{"docker.io/library/nginx:1", "nginx:1", true},
-		{"docker.io/me/app:1", "me/app:1", true},
-		{"reg.io:5000/app:1", "reg.io:5000/app" + digest, true},
-		{"reg.io/app:1" + digest, "reg.io/app:1", true},
-		{"nginx:1", "nginx:2", false},
-		{"nginx:1", "docker.io/library/redis:1", false},
-		{"reg.io/app:1", "other.io/app:1", false},
+		{"nginx:latest", "docker.io/library/nginx:latest", "", true},
+		{"docker.io/library/nginx:1", "nginx:1", "", true},
+		{"docker.io/me/app:1", "me/app:1", "", true},
+		{"reg.io:5000/app:1", "reg.io:5000/app" + digest, id, true},
+		{"reg.io:5000/app:1", "reg.io:5000/app" + digest, "another", false},
+		{"reg.io:5000/app:1", "reg.io:5000/app" + digest, "", false},
+		{"reg.io/app" + digest, "reg.io/app:1", id, true},
+		{"reg.io/app" + digest, "reg.io/app:1", "", false},
+		{"reg.io/app:1", id, id, true},
+		{"reg.io/app:1", id, "another", false},
+		{"nginx:1", "nginx:2", id, false},
+		{"nginx:1", "docker.io/library/redis:1", id, false},
+		{"reg.io/app:1", "other.io/app" + digest, id, false},
 	} {
 		b := newBench(t, pullrecords.Policy{})
 		with := []credentials.Credential{from(t, "a", "1", "pw")}
@@ -207,10 +213,16 @@ func TestIntentCountsForEverySpelling(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		identify := func(_ context.Context, image string) (string, error) {
+			if image != tc.pulled {
+				t.Errorf("asked for %s", image)
+			}
+			return tc.present, nil
+		}
 		for _, when := range []string{"while it is pulled", "after a crash"} {
-			usable, err := b.l.MayUse(t.Context(), tc.used, registrykey.Repository(tc.used), id, func() ([]credentials.Credential, error) { return nil, nil })
+			usable, err := b.l.MayUse(t.Context(), tc.used, registrykey.Repository(tc.used), id, func() ([]credentials.Credential, error) { return nil, nil }, identify)
 			if err != nil || usable == tc.open {
-				t.Errorf("%s, pulled as %s, %s: usable %v, %v", tc.used, tc.pulled, when, usable, err)
+				t.Errorf("%s, pulled as %s with ID %q, %s: usable %v, %v", tc.used, tc.pulled, tc.present, when, usable, err)
 			}
 			b.restart(pullrecords.Policy{})
 		}
