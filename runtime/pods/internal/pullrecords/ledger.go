@@ -219,30 +219,35 @@ func (l *Ledger) renew(ctx context.Context, id, repository string, by *credentia
 	}
 }
 
-// begun reports whether a pull of the image, by whichever of its names, has begun and its end is not known.
+// begun reports whether a pull of the image, by whichever of its names, has begun and its end is not known. It has if that
+// cannot be read.
 func (l *Ledger) begun(ctx context.Context, image, id string, identify func(ctx context.Context, image string) (string, error)) (bool, error) {
-	intents, err := l.intents(ctx)
-	if err != nil || slices.ContainsFunc(intents, func(i string) bool { return i == image || sameTag(i, image) }) {
-		return err == nil, err
+	intents, unread, err := l.intents(ctx)
+	if err != nil {
+		return false, err
+	}
+	if unread || slices.ContainsFunc(intents, func(i string) bool { return i == image || sameTag(i, image) }) {
+		return true, nil
 	}
 	for _, i := range intents {
 		if !maybeSame(i, image) {
 			continue
 		}
 		if other, err := identify(ctx, i); err != nil || other == id {
-			return err == nil, err
+			return true, nil
 		}
 	}
 	return false, nil
 }
 
-// intents returns the images whose pull has begun and whose end is not known.
-func (l *Ledger) intents(ctx context.Context) ([]string, error) {
+// intents returns the images whose pull has begun and whose end is not known, or that they cannot be read.
+func (l *Ledger) intents(ctx context.Context) (images []string, unread bool, err error) {
 	if err := l.take(ctx); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer l.done()
-	return l.store.Intents() // those of the pulls in progress, too
+	images, err = l.store.Intents() // those of the pulls in progress, too
+	return images, err != nil, nil
 }
 
 // sameTag reports whether two references are spellings of one tag.
