@@ -8,12 +8,12 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/podwright/podwright/internal/outbound"
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -157,10 +157,7 @@ func connect(ctx context.Context, dialer *outbound.Dialer, c outbound.Call, netw
 // keep the long text alive.
 func cut(text string, limit int) string {
 	if len(text) > limit {
-		for limit > 0 && !utf8.RuneStart(text[limit]) {
-			limit--
-		}
-		text = strings.Clone(text[:limit])
+		text = strings.Clone(podinfo.Cut(text, limit))
 	}
 	return strings.ToValidUTF8(text, "\uFFFD")
 }

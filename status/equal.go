@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podwright/podwright/internal/podinfo"
 )
 
 // The comparison of spec/status.md 7.4 runs at every sync of every pod, and nearly always finds
@@ -111,7 +113,7 @@ func equalState(a, b *v1.ContainerState, limit int) bool {
 	}
 	x, y := a.Terminated, b.Terminated
 	return x.ExitCode == y.ExitCode && x.Signal == y.Signal && x.Reason == y.Reason && x.ContainerID == y.ContainerID &&
-		cut(x.Message, limit) == cut(y.Message, limit) &&
+		podinfo.Cut(x.Message, limit) == podinfo.Cut(y.Message, limit) &&
 		equalTimes(x.StartedAt, y.StartedAt) && equalTimes(x.FinishedAt, y.FinishedAt)
 }
 

@@ -7,6 +7,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/podwright/podwright/internal/podinfo"
 )
 
 // TestLeavingTerminated is the table under spec/status.md 7.5.
@@ -192,7 +194,7 @@ func TestTerminationLimit(t *testing.T) {
 			t.Errorf("%d containers: %d bytes, want %d", containers, got, want)
 		}
 	}
-	if got := cut("añb", 2); got != "a" {
+	if got := podinfo.Cut("añb", 2); got != "a" {
 		t.Errorf("cut %q: a character was split", got)
 	}
 }

@@ -2,10 +2,11 @@ package status
 
 import (
 	"slices"
-	"unicode/utf8"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podwright/podwright/internal/podinfo"
 )
 
 // maxMessages bounds the bytes of all termination messages of a pod together; its containers share
@@ -45,7 +46,7 @@ func normalizeState(state *v1.ContainerState, limit int) {
 	if t := state.Terminated; t != nil {
 		normalizeTime(&t.StartedAt)
 		normalizeTime(&t.FinishedAt)
-		t.Message = cut(t.Message, limit)
+		t.Message = podinfo.Cut(t.Message, limit)
 	}
 }
 
@@ -72,15 +73,4 @@ func sortBySpec(spec []v1.Container, list []v1.ContainerStatus) {
 	if !sorted {
 		slices.SortStableFunc(list, func(a, b v1.ContainerStatus) int { return index(a.Name) - index(b.Name) })
 	}
-}
-
-// cut shortens s to at most limit bytes without splitting a character.
-func cut(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	for limit > 0 && !utf8.RuneStart(s[limit]) {
-		limit--
-	}
-	return s[:limit]
 }

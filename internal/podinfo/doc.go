@@ -12,7 +12,7 @@
 //	stopping     Grace, StopWait                               grace.go
 //	requests     RequestHeaders                                headers.go
 //	events       EventRecorder, DiscardEvents,
-//	             NodeReference, EventText, Message             events.go
+//	             NodeReference, EventText, Message, Cut        events.go
 //
 // Container restart rules are in package restartpolicy.
 package podinfo

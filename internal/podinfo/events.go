@@ -52,12 +52,21 @@ func Message(text string) string {
 	if len(text) <= maxMessage {
 		return text
 	}
-	head, tail := (maxMessage-len(mark))/2, len(text)-(maxMessage-len(mark))/2
-	for head > 0 && !utf8.RuneStart(text[head]) {
-		head--
-	}
+	half := (maxMessage - len(mark)) / 2
+	tail := len(text) - half
 	for tail < len(text) && !utf8.RuneStart(text[tail]) {
 		tail++
 	}
-	return text[:head] + mark + text[tail:]
+	return Cut(text, half) + mark + text[tail:]
+}
+
+// Cut shortens a text to at most limit bytes without splitting a character.
+func Cut(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	for limit > 0 && !utf8.RuneStart(text[limit]) {
+		limit--
+	}
+	return text[:limit]
 }

@@ -1,6 +1,7 @@
 package podsync
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -134,13 +135,10 @@ func (s *Syncer) SyncPod(ctx context.Context, _ podworkers.UpdateType, pod, _ *v
 	if err := errors.Join(retryAt(result), err); err != nil {
 		return out, errors.Join(err, s.again(unstored))
 	}
-	if out.Terminal = podinfo.Terminal(published.Phase); unstored != nil && !out.Terminal {
-		return out, s.again(unstored)
+	if out.Terminal = podinfo.Terminal(published.Phase); out.Terminal {
+		return out, nil
 	}
-	if !out.Terminal {
-		return out, s.again(unpublished)
-	}
-	return out, nil
+	return out, s.again(cmp.Or(unstored, unpublished))
 }
 
 // again makes what could not be written be tried again soon, whatever else the pod waits for.

@@ -59,8 +59,8 @@ var _ Store = (*Files)(nil)
 func (s *Files) Written() (files, bytes int64) { return s.written.Load(), s.bytes.Load() }
 
 // Load reads all records. It removes files that were cut off in the middle of a write, and sets
-// damaged ones aside; of those that were set aside before, it keeps the newest 64. It fails if open files or memory run out: a file that cannot be read then may
-// be in order.
+// damaged ones aside; of those that were set aside before, it keeps the newest 64. It fails if open
+// files or memory run out: a file that cannot be read then may be in order.
 func (s *Files) Load(ctx context.Context) (Loaded, error) { return s.load(ctx, true) }
 
 // Inspect reads all records and changes nothing; it may run beside a running agent.
