@@ -32,6 +32,7 @@ func (p *parts) buildResizer() (err error) {
 	levels, _ := c.Pods.Cgroups.(node.CgroupLevels)
 	p.resizer = node.NewResizer(node.ResizerOptions{
 		Allocations: p.allocations, Levels: levels, Active: p.residents.Active, Orphaned: p.residents.Orphaned,
+		Reserve: c.Pods.MemoryQoS.Enabled && c.Pods.MemoryQoS.TieredReservation,
 		Records: func() node.Admissions { return p.journal },
 		Clock:   c.Clock, Logger: c.Observe.Logger,
 	})

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	goruntime "runtime"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/runtime/pods"
 )
 
@@ -23,6 +25,12 @@ type CgroupLevels interface {
 	Setup() error
 	// SetBurstableShares sets the weight of all burstable pods together.
 	SetBurstableShares(shares int64) error
+}
+
+// CgroupReservations is an optional ability of [CgroupLevels].
+type CgroupReservations interface {
+	// SetReservations protects the memory of all Guaranteed pods together, and of all Burstable ones, in bytes.
+	SetReservations(guaranteed, burstable int64) error
 }
 
 // Allocations knows what pods were granted, and which resizes wait; [pods.Allocations] does.
@@ -56,6 +64,7 @@ type Admissions interface {
 type ResizerOptions struct {
 	Allocations Allocations
 	Levels      CgroupLevels // nil if there are none
+	Reserve     bool         // what pods request of memory is protected (spec/runtime.md 13.6)
 	// Active returns the pods that have resources of this node.
 	Active func() []*v1.Pod
 	// Records returns what is on record of admissions.
@@ -176,19 +185,35 @@ func (r *Resizer) Run(ctx context.Context) error {
 			}
 		}
 		if r.options.Levels != nil {
-			r.report(r.options.Levels.SetBurstableShares(r.burstableShares()))
+			r.report(r.setLevels())
 		}
 		r.options.Allocations.Retry(timed)
 	}
 }
 
-// burstableShares is what the cgroups of the pods add up to: a resize that waits or was refused weighs nothing.
-func (r *Resizer) burstableShares() int64 {
+// setLevels gives the levels what the cgroups of the pods add up to: a resize that waits or was refused weighs nothing.
+func (r *Resizer) setLevels() error {
 	active := slices.Clone(r.options.Active())
 	for i, pod := range active {
 		active[i] = r.options.Allocations.Allocated(pod)
 	}
-	return pods.BurstableShares(active)
+	err := r.options.Levels.SetBurstableShares(pods.BurstableShares(active))
+	if levels, ok := r.options.Levels.(CgroupReservations); ok && r.options.Reserve {
+		err = errors.Join(err, levels.SetReservations(requested(active, v1.PodQOSGuaranteed), requested(active, v1.PodQOSBurstable)))
+	}
+	return err
+}
+
+// requested is the memory that the pods of a class request together.
+func requested(list []*v1.Pod, class v1.PodQOSClass) (sum int64) {
+	for _, pod := range list {
+		if podinfo.QoS(pod) == class {
+			wanted := podinfo.Request(pod, v1.ResourceMemory)
+			// Bounded, so that no sum of requests can wrap around.
+			sum += min(max(wanted.Value(), 0), 1<<50)
+		}
+	}
+	return sum
 }
 
 // timer returns a channel that fires when deferred resizes are due, or never if there are none.

@@ -112,11 +112,61 @@ func TestWeightIsWhatPodsWereAllocated(t *testing.T) {
 	r := newResizer(g, levels{g})
 	wanted := []*v1.Pod{requesting(newPod("a"), "64")}
 	r.options.Active = func() []*v1.Pod { return wanted }
-	if got := r.burstableShares(); got != 1024 {
-		t.Errorf("a pod that was allocated 1 CPU and wants 64 weighs %d shares, want 1024", got)
+	if err := r.setLevels(); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := g.take(), []string{"shares 1024"}; !slices.Equal(got, want) {
+		t.Errorf("a pod that was allocated 1 CPU and wants 64: %v, want %v", got, want)
 	}
 	if cpu := wanted[0].Spec.Containers[0].Resources.Requests.Cpu(); cpu.Value() != 64 {
 		t.Errorf("the pod that is wanted was changed: %v", cpu)
+	}
+}
+
+// reserving are levels that protect memory, too.
+type reserving struct{ levels }
+
+func (l reserving) SetReservations(guaranteed, burstable int64) error {
+	l.add(fmt.Sprintf("reserved %d, %d", guaranteed, burstable))
+	return l.err
+}
+
+// asAsked grants every pod what it asks for.
+type asAsked struct{ *grantTable }
+
+func (asAsked) Allocated(pod *v1.Pod) *v1.Pod { return pod }
+
+// TestReservationsAreWhatPodsRequestTogether (spec/runtime.md 13.6): by class, and only if memory is to be protected.
+func TestReservationsAreWhatPodsRequestTogether(t *testing.T) {
+	pod := func(class v1.PodQOSClass, memory string) *v1.Pod {
+		p := newPod(types.UID(string(class) + memory))
+		p.Status.QOSClass = class
+		p.Spec.Containers = []v1.Container{{Name: "c", Resources: v1.ResourceRequirements{
+			Requests: v1.ResourceList{v1.ResourceMemory: resource.MustParse(memory)},
+		}}}
+		return p
+	}
+	g := &grantTable{}
+	r := newResizer(g, reserving{levels{g}})
+	r.options.Allocations = asAsked{g}
+	r.options.Active = func() []*v1.Pod {
+		return []*v1.Pod{
+			pod(v1.PodQOSGuaranteed, "100"), pod(v1.PodQOSGuaranteed, "20"), pod(v1.PodQOSBurstable, "3"), pod(v1.PodQOSBestEffort, "1000"),
+			pod(v1.PodQOSBurstable, "8E"), pod(v1.PodQOSBurstable, "8E"),
+		}
+	}
+	for reserve, want := range map[bool][]string{false: {"shares 2"}, true: {"shares 2", fmt.Sprintf("reserved 120, %d", 3+2<<50)}} {
+		r.options.Reserve = reserve
+		if err := r.setLevels(); err != nil {
+			t.Fatal(err)
+		}
+		if got := g.take(); !slices.Equal(got, want) {
+			t.Errorf("reserve %v: %v, want %v", reserve, got, want)
+		}
+	}
+	g.err = errors.New("no such file")
+	if err := r.setLevels(); err == nil || strings.Count(err.Error(), "no such file") != 2 {
+		t.Errorf("with trouble: %v", err)
 	}
 }
 

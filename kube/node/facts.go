@@ -74,8 +74,13 @@ func (r *Registrar) facts() facts {
 	return f
 }
 
-// apply writes the facts into a status. It keeps what the runtime was never asked for, and addresses while none is known.
+// apply writes the facts into a status. It keeps what the runtime was never asked for, and addresses while none is known,
+// if they are this machine's.
 func (f *facts) apply(s *v1.NodeStatus) {
+	if otherMachine(s.NodeInfo, f.Info) {
+		s.NodeInfo.ContainerRuntimeVersion, s.Addresses, s.DeclaredFeatures = "", nil, nil
+		s.Images, s.RuntimeHandlers, s.Features = nil, nil, nil
+	}
 	runtime := s.NodeInfo.ContainerRuntimeVersion
 	s.Capacity, s.Allocatable = f.Capacity, f.Allocatable
 	s.NodeInfo = f.Info

@@ -145,6 +145,32 @@ func TestUnknownAddressesStay(t *testing.T) {
 	}
 }
 
+// KN11: what another machine showed under this name is not kept, however little is known of this one.
+func TestFactsOfAnotherMachineAreNotKept(t *testing.T) {
+	theirs := v1.NodeStatus{
+		NodeInfo:         v1.NodeSystemInfo{MachineID: "a", ContainerRuntimeVersion: "containerd://2.1.4"},
+		Addresses:        []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "10.0.0.1"}},
+		DeclaredFeatures: []string{hostNetworkUsers},
+		Images:           []v1.ContainerImage{{Names: []string{"theirs"}}},
+		RuntimeHandlers:  []v1.NodeRuntimeHandler{{Name: "kata"}},
+		Features:         &v1.NodeFeatures{},
+	}
+	host := []v1.NodeAddress{{Type: v1.NodeHostName, Address: "edge-1"}}
+	for id, kept := range map[string]bool{"a": true, "": true, "b": false} {
+		s := *theirs.DeepCopy()
+		now := facts{Info: v1.NodeSystemInfo{MachineID: id}, Addresses: host, Unaddressed: true}
+		now.apply(&s)
+		want := v1.NodeStatus{NodeInfo: v1.NodeSystemInfo{MachineID: id}, Addresses: host, DeclaredFeatures: declared(false)}
+		if kept {
+			want = *theirs.DeepCopy()
+			want.NodeInfo.MachineID, want.DeclaredFeatures = id, declared(true)
+		}
+		if diff := cmp.Diff(want, s); diff != "" {
+			t.Errorf("machine %q: %s", id, diff)
+		}
+	}
+}
+
 // KN3: the node declares what the engine can do, and what the runtime can do as far as it has answered.
 func TestDeclaredFeatures(t *testing.T) {
 	const engine = "InPlacePodLevelResourcesVerticalScaling InPlacePodVerticalScalingInitContainers RestartAllContainersOnContainerExits"

@@ -101,7 +101,7 @@ func (r *Registrar) adopt(ctx context.Context, want *v1.Node) (*v1.Node, error) 
 // unchanged for as long as it lasts. The time of the renewal is that machine's, whose clock may be another.
 func (r *Registrar) taken(ctx context.Context, node *v1.Node) error {
 	theirs := node.Status.NodeInfo
-	if !differ(theirs.MachineID, r.machine.MachineID) && !differ(theirs.SystemUUID, r.machine.SystemUUID) {
+	if !otherMachine(theirs, r.machine) {
 		return nil
 	}
 	lease, err := r.readLease(ctx)
@@ -140,8 +140,11 @@ func (r *Registrar) unseen() {
 	r.theirs.since = time.Time{}
 }
 
-// differ reports whether two IDs belong to different machines. An unknown one proves nothing.
-func differ(a, b string) bool { return a != "" && b != "" && a != b }
+// otherMachine reports whether two infos show different machines. An unknown ID tells nothing.
+func otherMachine(a, b v1.NodeSystemInfo) bool {
+	differ := func(a, b string) bool { return a != "" && b != "" && a != b }
+	return differ(a.MachineID, b.MachineID) || differ(a.SystemUUID, b.SystemUUID)
+}
 
 // explained adds to an error of the API server what the operator can do.
 func explained(err error) error {

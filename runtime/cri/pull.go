@@ -82,6 +82,9 @@ func (c *Client) watchPull(ctx context.Context, cancel context.CancelCauseFunc) 
 		case <-ticker.C():
 		}
 		now, err := c.imageUsage(ctx, period)
+		if !silent { // the kernel's answer counts for nothing otherwise, and may never come
+			countFree(now)
+		}
 		switch {
 		case silent && answered(err), err == nil && (len(now) == 0 || !slices.Equal(now, seen)):
 			seen, since = now, c.options.Clock.Now()
@@ -98,14 +101,14 @@ func answered(err error) bool {
 	return class != runtime.ErrUnavailable && class != runtime.ErrDeadline
 }
 
-// usage is how full one file system is, by the runtime and by the kernel.
+// usage is how full one file system is, by the runtime and, if it was asked, by the kernel.
 type usage struct {
 	mountpoint             string
 	bytes, inodes          uint64
 	freeBlocks, freeInodes uint64
 }
 
-// imageUsage reads the file systems that hold images. It is empty if the runtime
+// imageUsage asks the runtime for the file systems that hold images. It is empty if the runtime
 // answers without any.
 func (c *Client) imageUsage(ctx context.Context, limit time.Duration) ([]usage, error) {
 	response, err := call(ctx, c, "ImageFsInfo", max(limit, time.Second), c.images.ImageFsInfo, &runtimeapi.ImageFsInfoRequest{})
@@ -117,18 +120,23 @@ func (c *Client) imageUsage(ctx context.Context, limit time.Duration) ([]usage, 
 	}
 	var all []usage
 	for _, fs := range slices.Concat(response.GetImageFilesystems(), response.GetContainerFilesystems()) {
-		u := usage{
+		all = append(all, usage{
 			mountpoint: fs.GetFsId().GetMountpoint(),
 			bytes:      fs.GetUsedBytes().GetValue(),
 			inodes:     fs.GetInodesUsed().GetValue(),
-		}
-		var kernel unix.Statfs_t
-		if unix.Statfs(u.mountpoint, &kernel) == nil {
-			u.freeBlocks, u.freeInodes = kernel.Bfree, kernel.Ffree
-		}
-		all = append(all, u)
+		})
 	}
 	return all, nil
+}
+
+// countFree adds what the kernel says of file systems, as far as it can.
+func countFree(all []usage) {
+	for i := range all {
+		var kernel unix.Statfs_t
+		if unix.Statfs(all[i].mountpoint, &kernel) == nil {
+			all[i].freeBlocks, all[i].freeInodes = kernel.Bfree, kernel.Ffree
+		}
+	}
 }
 
 // withoutSecrets returns err with every secret of auth replaced, in case the runtime

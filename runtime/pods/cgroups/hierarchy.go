@@ -8,6 +8,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -187,6 +188,26 @@ func (h *Hierarchy) SetBurstableShares(shares int64) error {
 	}
 	defer root.Close()
 	return h.set(root, h.names.Level(cgroupname.Burstable), pods.CgroupResources{CPUShares: min(max(shares, minShares), maxShares)})
+}
+
+// SetReservations sets what all Guaranteed pods together keep of their memory under pressure, and what all Burstable pods
+// together keep while anything else can be reclaimed, in bytes. Without it the kernel protects no pod: it gives children a
+// share of what their parent is protected with. Version 1 has no such protection; nothing is done there (spec/runtime.md 13.6).
+func (h *Hierarchy) SetReservations(guaranteed, burstable int64) error {
+	if h.v1 != nil {
+		return nil
+	}
+	root, err := os.OpenRoot(h.root)
+	if err != nil {
+		return fmt.Errorf("cgroups: %w", err)
+	}
+	defer root.Close()
+	hard, soft := strconv.FormatInt(guaranteed, 10), strconv.FormatInt(burstable, 10)
+	err = h.set(root, h.names.Level(cgroupname.Guaranteed), pods.CgroupResources{Unified: map[string]string{"memory.min": hard, "memory.low": soft}})
+	if err != nil {
+		return err
+	}
+	return h.set(root, h.names.Level(cgroupname.Burstable), pods.CgroupResources{Unified: map[string]string{"memory.low": soft}})
 }
 
 // List returns the UIDs that have a cgroup in any level, sorted.

@@ -274,6 +274,26 @@ func TestSetupMakesTheLevels(t *testing.T) {
 	}
 }
 
+// 13.6: what pods may keep of their memory is set for the levels above them too, of which the kernel gives them a share.
+// Version 1 has no such files.
+func TestReservationsOfTheLevels(t *testing.T) {
+	for version, want := range map[int]map[string]string{
+		1: {},
+		2: {"kubepods/memory.min": "120", "kubepods/memory.low": "30", "kubepods/burstable/memory.low": "30"},
+	} {
+		root := tree(t, version)
+		h := hierarchy(t, cgroups.Options{Root: root})
+		must(t, h.Setup())
+		must(t, h.SetReservations(7, 7))
+		must(t, h.SetReservations(120, 30))
+		got := files(t, root)
+		maps.DeleteFunc(got, func(name, _ string) bool { return !strings.HasPrefix(filepath.Base(name), "memory.") })
+		if !maps.Equal(got, want) {
+			t.Errorf("cgroup v%d: %v, want %v", version, got, want)
+		}
+	}
+}
+
 // Destroy removes a pod's folders from every tree, including those that the runtime made;
 // it succeeds for an unknown pod. What cannot be removed is an error, and List shows it.
 func TestDestroyRemovesEveryFolderOfThePod(t *testing.T) {
