@@ -41,6 +41,7 @@ type container struct {
 	asked  bool        // the stop signal was sent
 	timer  clock.Timer // kills when the grace period is over
 	killAt time.Time
+	dying  int // commands in it that were killed and have not ended
 }
 
 // run is what the agent holds of a running container. It never changes.

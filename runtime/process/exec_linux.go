@@ -18,12 +18,17 @@ import (
 // read and dropped.
 const maxExecOutput = 16 << 20
 
+// maxDying is how many commands of a container may have been killed without having ended: where a file system hangs,
+// each that a probe starts would add one.
+const maxDying = 8
+
 // ExecSync runs cmd with the container's environment, user, root, mounts and working
 // directory, in a session of its own, and waits for it. When the time-out is over, ctx
 // ends, or the container ends, its session is killed, and what it had written is returned
 // with [runtime.ErrDeadline], a context error or [runtime.ErrFailedPrecondition]. Processes
 // that cmd leaves in the background or puts into another session run until the container
-// ends; their output is not read. At most 16 MiB of each stream are returned.
+// ends; their output is not read. At most 16 MiB of each stream are returned. While eight
+// killed commands of the container hang in the kernel, another fails at once with [runtime.ErrDeadline].
 func (r *Runtime) ExecSync(ctx context.Context, containerID string, cmd []string, timeout time.Duration) (stdout, stderr []byte, err error) {
 	leave, err := r.enter(ctx)
 	if err != nil {
@@ -87,11 +92,10 @@ func notRunning(id string) error {
 
 // job is a command that runs in a container. It belongs to one call.
 type job struct {
-	process *osproc.Process
-	pumps   []*pump
-	ended   chan struct{}
-	forget  func()          // ends the wait for the process
-	exited  <-chan struct{} // the container's end
+	container *container
+	process   *osproc.Process
+	pumps     []*pump
+	ended     <-chan struct{}
 }
 
 func errContainerEnded() error {
@@ -101,6 +105,11 @@ func errContainerEnded() error {
 // startJob starts cmd. The files are the job's from now on, or closed after an error.
 func (r *Runtime) startJob(c *container, u *run, cmd []string, files *jobFiles) (_ *job, err error) {
 	defer files.closeTheirs()
+	if r.dying(c) >= maxDying {
+		files.closeOurs()
+		// For a probe that is one more that took too long (spec/probe.md 9.5).
+		return nil, fmt.Errorf("%d commands that were killed have not ended, as on a file system that hangs: %w", maxDying, runtime.ErrDeadline)
+	}
 	spec := launchSpec(&c.record)
 	spec.Args, spec.Terminal, spec.Env = cmd, files.terminal, append(spec.Env, commandEnv+"=1")
 	if files.terminal {
@@ -115,7 +124,8 @@ func (r *Runtime) startJob(c *container, u *run, cmd []string, files *jobFiles) 
 		pid, fd, err = launch.Start(spec)
 		return err
 	}
-	j := &job{ended: make(chan struct{}), exited: c.exited}
+	ended := make(chan struct{})
+	j := &job{container: c, ended: ended}
 	if err = u.process.WithFD(start); err == nil {
 		j.process, err = adoptChild(pid, fd)
 	}
@@ -129,7 +139,8 @@ func (r *Runtime) startJob(c *container, u *run, cmd []string, files *jobFiles) 
 	for _, from := range files.output {
 		j.pumps = append(j.pumps, startPump(from.file, from.to))
 	}
-	if j.forget, err = r.watcher.Watch(j.process, func() { close(j.ended) }); err != nil {
+	// The wait refers to no output, which it may outlive.
+	if _, err = r.watcher.Watch(j.process, func() { close(ended) }); err != nil {
 		_ = j.process.KillTree()
 		reap(pid, 0)
 		j.release()
@@ -147,7 +158,7 @@ func (j *job) finish() error {
 		return errors.New("the exit code of the command is lost: another part of this program waited for it")
 	case status.Signaled():
 		select {
-		case <-j.exited: // it was killed as one of the container's leftovers
+		case <-j.container.exited: // it was killed as one of the container's leftovers
 			return errContainerEnded()
 		default:
 		}
@@ -163,19 +174,48 @@ func (r *Runtime) abort(j *job) {
 	_ = j.process.KillTree()
 	// In an uninterruptible system call it may take long to end: the caller does not
 	// wait for it, Close does. Nor does it wait for a reader of its output, who may take nothing for hours.
-	pid := j.process.Identity().PID
-	r.work.Go(func() { reap(pid, 0) })
-	// The wait refers to the command's output, and does not end by itself once the handle is closed.
-	j.forget()
-	j.release()
+	r.die(j.container, j.process, j.ended)
+	j.stopReading()
 }
 
-// release stops reading output, once all there is has been read, and frees everything.
+// die reaps a killed command when it has ended. It takes no thread until the runtime is closed.
+func (r *Runtime) die(c *container, p *osproc.Process, ended <-chan struct{}) {
+	r.addDying(c, 1)
+	r.work.Go(func() {
+		select {
+		case <-ended:
+		case <-r.closing: // the watcher is closed, too
+		}
+		reap(p.Identity().PID, 0)
+		p.Close()
+		r.addDying(c, -1)
+	})
+}
+
+// dying is how many killed commands of a container have not ended.
+func (r *Runtime) dying(c *container) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return c.dying
+}
+
+func (r *Runtime) addDying(c *container, n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c.dying += n
+}
+
+// release stops reading output and frees everything.
 func (j *job) release() {
+	j.stopReading()
+	j.process.Close()
+}
+
+// stopReading ends once all there is has been read.
+func (j *job) stopReading() {
 	for _, p := range j.pumps {
 		p.stop(true)
 	}
-	j.process.Close()
 }
 
 // capture keeps the start of what is written to it.
