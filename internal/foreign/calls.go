@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -185,11 +186,17 @@ func (c *Calls) note(call Call, err error) (news *PanicError) {
 	case bad && f != nil:
 		f.last, f.err = now, panicked
 	case bad:
+		c.dropOld(now) // each pod of a function that always panics adds one, and not every owner asks for problems
 		call.About = nil // the list does not need it
 		c.faults[call.key()] = &fault{Call: call, since: now, last: now, err: panicked}
 		return panicked
 	}
 	return nil
+}
+
+// dropOld forgets the panics that did not recur. The table's lock is held.
+func (c *Calls) dropOld(now time.Time) {
+	maps.DeleteFunc(c.faults, func(_ key, f *fault) bool { return now.Sub(f.last) >= faultKept })
 }
 
 // Problems returns the calls that take too long and the functions that panicked.
@@ -205,11 +212,8 @@ func (c *Calls) Problems() []problem.Problem {
 			out = append(out, p)
 		}
 	}
-	for k, f := range c.faults {
-		if now.Sub(f.last) >= faultKept {
-			delete(c.faults, k)
-			continue
-		}
+	c.dropOld(now)
+	for _, f := range c.faults {
 		p := f.problem(f.since)
 		p.Waits, p.Advice = f.Name+" to succeed", "fix the function: it panicked, and the stack is in the log"
 		out = append(out, p.Because(f.err))
