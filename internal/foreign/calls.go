@@ -186,7 +186,7 @@ func (c *Calls) note(call Call, err error) (news *PanicError) {
 	case bad && f != nil:
 		f.last, f.err = now, panicked
 	case bad:
-		c.dropOld(now) // each pod of a function that always panics adds one, and not every owner asks for problems
+		c.dropOld(now)   // each pod of a function that always panics adds one, and not every owner asks for problems
 		call.About = nil // the list does not need it
 		c.faults[call.key()] = &fault{Call: call, since: now, last: now, err: panicked}
 		return panicked
