@@ -49,18 +49,33 @@ func (k *kept[T]) overdue() bool {
 	return k.cache != nil && k.clock.Since(k.since) >= patience
 }
 
-// ask records that a pod needs a namespace. l.mu must be held.
+// ask records that a pod needs a namespace. What was dropped when a namespace had no pods is kept again. l.mu must be held.
 func (l *listing[T]) ask(namespace string) {
 	if l.kept.cache == nil {
 		return
 	}
 	l.kept.begin()
-	if !l.kept.asked[namespace] {
+	if !l.kept.asked[namespace] || l.synced && !l.kept.cache.Has(l.kept.entry(namespace)) {
 		l.kept.asked[namespace] = true
-		if l.synced {
+		l.keep(namespace)
+	}
+}
+
+// keepAll stores the namespaces that pods need; first says that the list has just become known. Those that were dropped
+// since are not needed any more. l.mu must be held.
+func (l *listing[T]) keepAll(first bool) {
+	for namespace := range l.kept.asked {
+		if first || l.kept.cache.Has(l.kept.entry(namespace)) {
 			l.keep(namespace)
+		} else {
+			delete(l.kept.asked, namespace)
 		}
 	}
+}
+
+// entry names what is kept of a namespace.
+func (k *kept[T]) entry(namespace string) offline.Entry {
+	return offline.Entry{Kind: k.kind, Namespace: namespace}
 }
 
 // keep stores the current state of a namespace that a pod needs in the cache. l.mu must be held.
@@ -75,6 +90,6 @@ func (l *listing[T]) keep(namespace string) {
 	if slim == nil {
 		slim = map[string]T{} // known to be empty
 	}
-	l.kept.cache.Put(offline.Entry{Kind: l.kept.kind, Namespace: namespace}, slim)
+	l.kept.cache.Put(l.kept.entry(namespace), slim)
 	delete(l.kept.items, namespace)
 }

@@ -18,12 +18,14 @@ import (
 type lists struct {
 	*objects.Services
 	*objects.RuntimeClasses
+	cache *offline.Cache
 }
 
 // lists runs them until the returned function is called.
 func (d disk) lists(a *api) (l lists, cut func()) {
 	d.t.Helper()
 	cache, end := d.boot()
+	l.cache = cache
 	o := objects.ListOptions{Client: a, Cache: cache}
 	var err error
 	if l.Services, err = objects.NewServices(o); err != nil {
@@ -55,6 +57,49 @@ func (l lists) handler(class string) string {
 		return "error: " + err.Error()
 	}
 	return c.Handler
+}
+
+// KO8: a namespace whose pods come and go, as those of a cron job do, is kept again with each of them. One that has had none
+// for long is not kept with the next list.
+func TestServicesOfPodsThatReturnAreKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := func(name string) *v1.Service {
+			return &v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "batch", Name: name}}
+		}
+		d, a := newDisk(t), newAPI(t, service("db"))
+		l, cut := d.lists(a)
+		idle := func() {
+			for range 2 {
+				l.cache.Retain(func(e offline.Entry) bool { return e.Namespace != "batch" })
+			}
+		}
+		if got := l.names("batch"); got != "db=" {
+			t.Error(got)
+		}
+		idle()
+		if got := l.names("batch"); got != "db=" {
+			t.Error(got)
+		}
+		cut()
+
+		a.refuse(errAway)
+		l, cut = d.lists(a)
+		<-time.After(time.Minute)
+		if got := l.names("batch"); got != "db=" {
+			t.Errorf("offline: %q", got)
+		}
+		a.refuse(nil)
+		<-time.After(time.Minute)
+		idle()
+		a.refuse(errAway) // and list again
+		<-time.After(time.Minute)
+		a.refuse(nil)
+		<-time.After(time.Minute)
+		if l.cache.Has(offline.Entry{Kind: offline.Services, Namespace: "batch"}) {
+			t.Error("the services of a namespace without pods are kept again")
+		}
+		cut()
+	})
 }
 
 // KO8: without an API server the services of the namespaces that had pods are known, 2 s after the start, and the runtime classes;

@@ -140,9 +140,7 @@ func (l *listing[T]) Replace(list []any, _ string) error {
 	first := !l.synced
 	old := l.items
 	l.items, l.synced, l.err = next.items, true, nil
-	for namespace := range l.kept.asked {
-		l.keep(namespace)
-	}
+	l.keepAll(first)
 	l.mu.Unlock()
 	if l.whole {
 		if first {

@@ -204,6 +204,18 @@ func (c *Cache) Get(e Entry, value any) bool {
 	return err == nil
 }
 
+// Has reports whether there is an entry. It does not block.
+func (c *Cache) Has(e Entry) bool {
+	if c == nil {
+		return false
+	}
+	name := e.fileName()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f := c.files[name]
+	return f != nil && f.readable && !f.removed
+}
+
 // Entries returns the entries of a kind, in no order.
 func (c *Cache) Entries(kind string) (out []Entry) {
 	if c == nil {
