@@ -19,6 +19,7 @@ import (
 
 	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/cleanup/eviction"
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/kube/certs"
 	"github.com/podwright/podwright/kube/credentials"
 	"github.com/podwright/podwright/kube/events"
@@ -224,7 +225,7 @@ func (a *Agent) makeObjects(c *podwright.Config) error {
 	issued := tokens.Options{Client: a.clients.all, Cache: a.keeping.cache, Clock: c.Clock, Logger: c.Observe.Logger.WithName("tokens")}
 	var problems [6]error
 	a.objects, problems[0] = objects.New(objects.Options{
-		Client: a.clients.all, TTL: a.options.ObjectTTL, Pods: a.known, Cache: a.keeping.cache, Clock: c.Clock, Logger: logger,
+		Client: a.clients.all, TTL: a.options.ObjectTTL, Pods: a.following, Cache: a.keeping.cache, Clock: c.Clock, Logger: logger,
 	})
 	a.services, problems[1] = objects.NewServices(lists)
 	a.classes, problems[2] = objects.NewRuntimeClasses(lists)
@@ -308,7 +309,7 @@ func (a *Agent) makeSinks(c *podwright.Config) error {
 	return err
 }
 
-// followed starts following the objects of pods before it delivers the pods to the engine.
+// followed starts following the objects of pods that have not ended before it delivers the pods to the engine.
 type followed struct {
 	*podsource.Source
 	objects   *objects.Store
@@ -327,7 +328,9 @@ var (
 func (f followed) Run(ctx context.Context, deliver func(ctx context.Context, pods []*v1.Pod) error) error {
 	return f.Source.Run(ctx, func(ctx context.Context, pods []*v1.Pod) error {
 		for _, pod := range pods {
-			f.objects.Follow(pod)
+			if !podinfo.Terminal(pod.Status.Phase) {
+				f.objects.Follow(pod)
+			}
 		}
 		err := deliver(ctx, pods)
 		if err == nil {
@@ -348,14 +351,16 @@ func (a *Agent) objectChanged(o objects.Object) {
 	}
 }
 
-// known returns the UIDs of all pods that the engine has, in whatever state.
-func (a *Agent) known() (uids []types.UID) {
+// following returns the UIDs of the pods whose objects are followed: all that the engine has, until they have ended.
+func (a *Agent) following() (uids []types.UID) {
 	engine := a.engine.Load()
 	if engine == nil {
 		return nil
 	}
 	for _, pod := range (*engine).Pods() {
-		uids = append(uids, pod.UID)
+		if !podinfo.Terminal(pod.Status.Phase) {
+			uids = append(uids, pod.UID)
+		}
 	}
 	return uids
 }
