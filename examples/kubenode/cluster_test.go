@@ -86,7 +86,7 @@ func newClusterWith(t *testing.T, options apitest.Options) *cluster {
 func (c *cluster) start(args ...string) {
 	c.t.Helper()
 	line := confined(c.t, os.Args[0], append([]string{
-		"--kubeconfig=" + c.config, "--node-name=" + nodeName, "--runtime=" + c.runtime.Endpoint, "--root=" + c.root, "--address=127.0.0.1",
+		"--kubeconfig=" + c.config, "--node-name=" + nodeName, "--runtime=" + c.runtime.Endpoint, "--root=" + c.root,
 		"--eviction-hard=memory.available<100Mi", // whatever the disk of this machine has left
 		"--port=0", "--tls-cert-file=" + c.serving + ".crt", "--tls-private-key-file=" + c.serving + ".key",
 	}, args...)...)

@@ -18,7 +18,6 @@ import (
 	"net"
 	"os"
 	"strings"
-	"sync"
 
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
@@ -110,7 +109,7 @@ func flagSet(o *options) *flag.FlagSet {
 	flags.StringVar(&o.name, "node-name", strings.ToLower(host), "`name` of the Node")
 	flags.StringVar(&o.runtime, "runtime", "unix:///run/containerd/containerd.sock", "CRI `socket`")
 	flags.StringVar(&o.root, "root", "/var/lib/kubenode", "`folder` of the agent, which no other user can change")
-	flags.StringVar(&o.address, "address", "", "IP `address` of the node, on which its server listens; empty: the one that leads to the API server, and the server listens on all")
+	flags.StringVar(&o.address, "address", "", "IP `address` of the node, on which its server listens; empty: the one that leads to the API server, or else to the default route, and the server listens on all")
 	o.pods.register(flags)
 	flags.StringVar(&o.clusterDNS, "cluster-dns", "", "IP `address` of the cluster's name server")
 	flags.IntVar(&o.port, "port", 10250, "`port` of the HTTPS server for kubectl logs and exec; 0: any that is free, -1: no server")
@@ -155,6 +154,8 @@ func parse(args []string, stdout io.Writer) (options, error) {
 		return o, fmt.Errorf("there are no arguments, but %q is one", flags.Arg(0))
 	case o.address != "" && net.ParseIP(o.address) == nil:
 		return o, fmt.Errorf("--address %q is no IP address", o.address)
+	case o.address != "" && !net.ParseIP(o.address).IsGlobalUnicast():
+		return o, fmt.Errorf("--address %s does not lead to this node from other machines: it must be an address at which the cluster reaches this one", o.address)
 	case (o.plugins.Config == "") != (o.plugins.BinDir == ""):
 		return o, errors.New("--image-credential-provider-config and --image-credential-provider-bin-dir belong together")
 	case !known:
@@ -203,7 +204,7 @@ func serve(ctx context.Context, o options, stderr io.Writer) error {
 	if err := o.pods.configure(&config, logger); err != nil {
 		return err
 	}
-	ip := lastKnown(func() string { return nodeIP(o, api.Host) })
+	ip := lastKnown(func() (string, error) { return nodeIP(o, api.Host, sourceAddress) }, logger)
 	shown := node.Options{Labels: maps.Clone(o.labels), Reserved: reserved, Addresses: func() []v1.NodeAddress { return addresses(o.name, ip()) }}
 	server, err := listen(o, api)
 	if err != nil {
@@ -240,57 +241,6 @@ func newLogger(w io.Writer, verbosity int) logr.Logger {
 	handler := slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.Level(-verbosity)})
 	klog.SetSlogLogger(slog.New(handler))
 	return logr.FromSlogHandler(handler)
-}
-
-// addresses returns the addresses of a Node, none without an IP address: then the Node keeps those that it has.
-func addresses(name, ip string) []v1.NodeAddress {
-	if ip == "" {
-		return nil
-	}
-	return []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: ip}, {Type: v1.NodeHostName, Address: name}}
-}
-
-// lastKnown returns a function that returns what find finds, and what it found before while it finds nothing: a DNS
-// server that fails to answer takes no address from the node.
-func lastKnown(find func() string) func() string {
-	var mu sync.Mutex
-	var last string
-	return func() string {
-		now := find()
-		mu.Lock()
-		defer mu.Unlock()
-		if now != "" {
-			last = now
-		}
-		return last
-	}
-}
-
-// nodeIP returns the node's address, empty while none is known to lead to the API server.
-func nodeIP(o options, server string) string {
-	if o.address != "" {
-		return o.address
-	}
-	return sourceAddress(server)
-}
-
-// sourceAddress is the address that this machine uses towards a server. Nothing is sent: connecting
-// a UDP socket only consults the routing table.
-func sourceAddress(server string) string {
-	_, rest, found := strings.Cut(server, "://")
-	if !found {
-		rest = server
-	}
-	host, _, _ := strings.Cut(rest, "/")
-	if _, _, err := net.SplitHostPort(host); err != nil {
-		host = net.JoinHostPort(host, "443")
-	}
-	connection, err := net.Dial("udp", host)
-	if err != nil {
-		return ""
-	}
-	defer func() { _ = connection.Close() }()
-	return connection.LocalAddr().(*net.UDPAddr).IP.String()
 }
 
 func words(s string) []string {

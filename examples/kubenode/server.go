@@ -65,8 +65,8 @@ func servingCertificate(o options, apiServer string) (func() (*tls.Certificate, 
 	}
 	if o.certificate == "" {
 		var ips []net.IP // without a network, none is known
-		if ip := net.ParseIP(nodeIP(o, apiServer)); ip != nil {
-			ips = append(ips, ip)
+		if ip, err := nodeIP(o, apiServer, sourceAddress); err == nil {
+			ips = append(ips, net.ParseIP(ip))
 		}
 		chain, key, err := cert.GenerateSelfSignedCertKey(o.name, ips, nil)
 		if err != nil {

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"errors"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/go-logr/logr/funcr"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+)
+
+// TestLastKnownAddress (KN11): a lookup that fails takes no address from the node, and is logged once; without any address so far,
+// the Node keeps those that it has.
+func TestLastKnownAddress(t *testing.T) {
+	var found string
+	logged := 0
+	ip := lastKnown(func() (string, error) {
+		if found == "" {
+			return "", errors.New("no answer")
+		}
+		return found, nil
+	}, funcr.New(func(string, string) { logged++ }, funcr.Options{}))
+	for _, step := range []struct {
+		finds, want string
+		logged      int
+	}{{"", "", 1}, {"10.0.0.1", "10.0.0.1", 1}, {"", "10.0.0.1", 2}, {"", "10.0.0.1", 2}, {"10.0.0.2", "10.0.0.2", 2}, {"", "10.0.0.2", 3}} {
+		found = step.finds
+		var want []v1.NodeAddress
+		if step.want != "" {
+			want = []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: step.want}, {Type: v1.NodeHostName, Address: "edge-1"}}
+		}
+		if got := addresses("edge-1", ip()); !equality.Semantic.DeepEqual(got, want) || logged != step.logged {
+			t.Errorf("%+v: %v, %d lines", step, got, logged)
+		}
+	}
+}
+
+// TestNodeIP (KN11): the address towards the API server counts; if that is one at which no other machine reaches this node, because
+// a load balancer on this machine leads to the API server, that of the default route.
+func TestNodeIP(t *testing.T) {
+	const api, route4, route6 = "api.example:6443", "192.0.2.1:443", "[2001:db8::1]:443"
+	for name, c := range map[string]struct {
+		address string
+		sources map[string]string // by target; none: there is no way
+		want    string
+		wrong   string
+	}{
+		"towards the API server":         {"", map[string]string{api: "10.0.0.1", route4: "198.51.100.7"}, "10.0.0.1", ""},
+		"the flag":                       {"10.0.0.9", map[string]string{api: "10.0.0.1"}, "10.0.0.9", ""},
+		"a load balancer on the machine": {"", map[string]string{api: "127.0.0.1", route4: "198.51.100.7", route6: "2001:db8::7"}, "198.51.100.7", ""},
+		"the same with IPv6":             {"", map[string]string{api: "::1", route4: "198.51.100.7", route6: "2001:db8::7"}, "2001:db8::7", ""},
+		"the other family alone":         {"", map[string]string{api: "127.0.0.1", route6: "2001:db8::7"}, "2001:db8::7", ""},
+		"link-local":                     {"", map[string]string{api: "169.254.1.1", route4: "198.51.100.7"}, "198.51.100.7", ""},
+		"a route of no use":              {"", map[string]string{api: "127.0.0.1", route4: "169.254.1.1", route6: "::1"}, "", "--address"},
+		"no default route":               {"", map[string]string{api: "127.0.0.1"}, "", "--address"},
+		"no way to the API server":       {"", map[string]string{route4: "198.51.100.7"}, "", "no way"},
+	} {
+		got, err := nodeIP(options{address: c.address}, "https://"+api+"/path", func(target string) (net.IP, error) {
+			if ip := net.ParseIP(c.sources[target]); ip != nil {
+				return ip, nil
+			}
+			return nil, errors.New("no way")
+		})
+		if got != c.want || (err != nil) != (c.wrong != "") || err != nil && !strings.Contains(err.Error(), c.wrong) {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+}
+
+// TestSourceAddress: the address towards this machine itself needs no network, whatever form the server has.
+func TestSourceAddress(t *testing.T) {
+	for _, server := range []string{"https://127.0.0.1:6443", "https://127.0.0.1/path", "127.0.0.1"} {
+		if ip, err := sourceAddress(hostPort(server)); err != nil || !ip.IsLoopback() {
+			t.Errorf("%s: %v, %v", server, ip, err)
+		}
+	}
+}
