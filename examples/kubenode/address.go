@@ -1,11 +1,13 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
@@ -19,26 +21,57 @@ func addresses(name, ip string) []v1.NodeAddress {
 	return []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: ip}, {Type: v1.NodeHostName, Address: name}}
 }
 
-// lastKnown returns a function that returns what find finds, and what it found before while it fails: a DNS
-// server that does not answer takes no address from the node. The log has the first failure of a row.
-func lastKnown(find func() (string, error), logger logr.Logger) func() string {
-	var mu sync.Mutex
-	var last string
-	var failing bool
-	return func() string {
-		now, err := find()
-		mu.Lock()
-		tell := err != nil && !failing
-		failing = err != nil
-		if err == nil {
-			last = now
-		}
-		known := last
-		mu.Unlock()
-		if tell {
-			logger.Error(err, "The address of this node is not known now, so the last one counts; --address sets it", "last", known)
-		}
-		return known
+// findLimit is how long a search for the node's address may take. The resolver asks name servers that drop
+// packets for 40 s, and the Node's conditions are not published meanwhile.
+const findLimit = 2 * time.Second
+
+// ownAddress is the address of this node.
+type ownAddress struct {
+	// find searches for it until ctx ends. It is not called twice at a time.
+	find   func(ctx context.Context) (string, error)
+	logger logr.Logger
+
+	mu      sync.Mutex
+	search  chan struct{} // closed when the search under way ends; nil: there is none
+	last    string
+	failing bool
+}
+
+// current returns what a search finds now, and what was found before if it fails or takes too long: a DNS server that does not answer
+// takes no address from the node. Callers share a search.
+func (a *ownAddress) current(ctx context.Context) string {
+	a.mu.Lock()
+	search := a.search
+	if search == nil {
+		a.search = make(chan struct{})
+	}
+	a.mu.Unlock()
+	if search == nil {
+		a.look(ctx)
+	} else {
+		<-search
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.last
+}
+
+// look searches. The log has the first failure of a row.
+func (a *ownAddress) look(ctx context.Context) {
+	limited, cancel := context.WithTimeout(ctx, findLimit)
+	now, err := a.find(limited)
+	cancel()
+	a.mu.Lock()
+	tell := err != nil && !a.failing && ctx.Err() == nil
+	if a.failing = err != nil; !a.failing {
+		a.last = now
+	}
+	known := a.last
+	close(a.search)
+	a.search = nil
+	a.mu.Unlock()
+	if tell {
+		a.logger.Error(err, "The address of this node is not known now, so the last one counts; --address sets it", "last", known)
 	}
 }
 
@@ -48,11 +81,11 @@ func defaultRoutes() []string { return []string{"192.0.2.1:443", "[2001:db8::1]:
 // nodeIP returns the address at which the cluster reaches this node: the one towards the API server. A load balancer on
 // this machine is reached from a loopback address, which names another machine everywhere else; then the address
 // towards the default route counts. That of an arbitrary interface does not: it may be a bridge of pods.
-func nodeIP(o options, server string, source func(target string) (net.IP, error)) (string, error) {
+func nodeIP(ctx context.Context, o options, server string, source func(ctx context.Context, target string) (net.IP, error)) (string, error) {
 	if o.address != "" {
 		return o.address, nil
 	}
-	towards, err := source(hostPort(server))
+	towards, err := source(ctx, hostPort(server))
 	if err != nil {
 		return "", err
 	}
@@ -64,7 +97,7 @@ func nodeIP(o options, server string, source func(target string) (net.IP, error)
 		slices.Reverse(routes) // the cluster's family comes first
 	}
 	for _, route := range routes {
-		if ip, err := source(route); err == nil && ip.IsGlobalUnicast() {
+		if ip, err := source(ctx, route); err == nil && ip.IsGlobalUnicast() {
 			return ip.String(), nil
 		}
 	}
@@ -86,8 +119,9 @@ func hostPort(server string) string {
 
 // sourceAddress is the address that this machine uses towards a target. Nothing is sent: connecting
 // a UDP socket only consults the routing table.
-func sourceAddress(target string) (net.IP, error) {
-	connection, err := net.Dial("udp", target)
+func sourceAddress(ctx context.Context, target string) (net.IP, error) {
+	var dialer net.Dialer
+	connection, err := dialer.DialContext(ctx, "udp", target)
 	if err != nil {
 		return nil, err
 	}

@@ -1,10 +1,15 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"net"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/go-logr/logr/funcr"
 	v1 "k8s.io/api/core/v1"
@@ -16,12 +21,12 @@ import (
 func TestLastKnownAddress(t *testing.T) {
 	var found string
 	logged := 0
-	ip := lastKnown(func() (string, error) {
+	own := ownAddress{find: func(context.Context) (string, error) {
 		if found == "" {
 			return "", errors.New("no answer")
 		}
 		return found, nil
-	}, funcr.New(func(string, string) { logged++ }, funcr.Options{}))
+	}, logger: funcr.New(func(string, string) { logged++ }, funcr.Options{})}
 	for _, step := range []struct {
 		finds, want string
 		logged      int
@@ -31,10 +36,38 @@ func TestLastKnownAddress(t *testing.T) {
 		if step.want != "" {
 			want = []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: step.want}, {Type: v1.NodeHostName, Address: "edge-1"}}
 		}
-		if got := addresses("edge-1", ip()); !equality.Semantic.DeepEqual(got, want) || logged != step.logged {
+		if got := addresses("edge-1", own.current(t.Context())); !equality.Semantic.DeepEqual(got, want) || logged != step.logged {
 			t.Errorf("%+v: %v, %d lines", step, got, logged)
 		}
 	}
+}
+
+// TestSilentNameServer (KN11): while a name server drops packets, the Node's conditions are published and pods start, so a search
+// ends after its limit, callers share it, and the last address counts.
+func TestSilentNameServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var searches atomic.Int32
+		own := ownAddress{last: "10.0.0.1", find: func(ctx context.Context) (string, error) {
+			searches.Add(1)
+			<-ctx.Done()
+			return "", ctx.Err()
+		}}
+		for round := range int32(2) {
+			begin := time.Now()
+			var callers sync.WaitGroup
+			for range 3 {
+				callers.Go(func() {
+					if got, waited := own.current(t.Context()), time.Since(begin); got != "10.0.0.1" || waited > findLimit {
+						t.Errorf("%s after %v", got, waited)
+					}
+				})
+			}
+			callers.Wait()
+			if n := searches.Load(); n != round+1 {
+				t.Errorf("%d searches in %d rounds", n, round+1)
+			}
+		}
+	})
 }
 
 // TestNodeIP (KN11): the address towards the API server counts; if that is one at which no other machine reaches this node, because
@@ -57,7 +90,7 @@ func TestNodeIP(t *testing.T) {
 		"no default route":               {"", map[string]string{api: "127.0.0.1"}, "", "--address"},
 		"no way to the API server":       {"", map[string]string{route4: "198.51.100.7"}, "", "no way"},
 	} {
-		got, err := nodeIP(options{address: c.address}, "https://"+api+"/path", func(target string) (net.IP, error) {
+		got, err := nodeIP(t.Context(), options{address: c.address}, "https://"+api+"/path", func(_ context.Context, target string) (net.IP, error) {
 			if ip := net.ParseIP(c.sources[target]); ip != nil {
 				return ip, nil
 			}
@@ -72,7 +105,7 @@ func TestNodeIP(t *testing.T) {
 // TestSourceAddress: the address towards this machine itself needs no network, whatever form the server has.
 func TestSourceAddress(t *testing.T) {
 	for _, server := range []string{"https://127.0.0.1:6443", "https://127.0.0.1/path", "127.0.0.1"} {
-		if ip, err := sourceAddress(hostPort(server)); err != nil || !ip.IsLoopback() {
+		if ip, err := sourceAddress(t.Context(), hostPort(server)); err != nil || !ip.IsLoopback() {
 			t.Errorf("%s: %v, %v", server, ip, err)
 		}
 	}

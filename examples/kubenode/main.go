@@ -204,8 +204,8 @@ func serve(ctx context.Context, o options, stderr io.Writer) error {
 	if err := o.pods.configure(&config, logger); err != nil {
 		return err
 	}
-	ip := lastKnown(func() (string, error) { return nodeIP(o, api.Host, sourceAddress) }, logger)
-	shown := node.Options{Labels: maps.Clone(o.labels), Reserved: reserved, Addresses: func() []v1.NodeAddress { return addresses(o.name, ip()) }}
+	own := &ownAddress{find: func(ctx context.Context) (string, error) { return nodeIP(ctx, o, api.Host, sourceAddress) }, logger: logger}
+	shown := node.Options{Labels: maps.Clone(o.labels), Reserved: reserved, Addresses: func() []v1.NodeAddress { return addresses(o.name, own.current(ctx)) }}
 	server, err := listen(o, api)
 	if err != nil {
 		return err

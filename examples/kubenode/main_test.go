@@ -123,7 +123,7 @@ func TestServerFiles(t *testing.T) {
 		"no such file": {options{certificate: dir + "/a.crt", key: dir + "/a.key"}, dir + "/a.crt"},
 		"signs itself": {options{name: "edge-1"}, ""},
 	} {
-		certificate, err := servingCertificate(c.o, "https://127.0.0.1:6443")
+		certificate, err := servingCertificate(c.o)
 		if c.want != "" {
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s: %v", name, err)

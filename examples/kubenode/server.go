@@ -26,7 +26,7 @@ func listen(o options, api *rest.Config) (kube.Server, error) {
 	var certificate func() (*tls.Certificate, error)
 	if !o.certificates.server {
 		var err error
-		if certificate, err = servingCertificate(o, api.Host); err != nil {
+		if certificate, err = servingCertificate(o); err != nil {
 			return kube.Server{}, err
 		}
 	}
@@ -55,7 +55,7 @@ func beforeTheAddressIsThere(_, _ string, socket syscall.RawConn) error {
 
 // servingCertificate returns a function that reads the certificate for each connection, so that the
 // files can be replaced.
-func servingCertificate(o options, apiServer string) (func() (*tls.Certificate, error), error) {
+func servingCertificate(o options) (func() (*tls.Certificate, error), error) {
 	if (o.certificate == "") != (o.key == "") {
 		return nil, errors.New("--tls-cert-file and --tls-private-key-file belong together")
 	}
@@ -64,9 +64,9 @@ func servingCertificate(o options, apiServer string) (func() (*tls.Certificate, 
 		return &pair, err
 	}
 	if o.certificate == "" {
-		var ips []net.IP // without a network, none is known
-		if ip, err := nodeIP(o, apiServer, sourceAddress); err == nil {
-			ips = append(ips, net.ParseIP(ip))
+		var ips []net.IP // those that a search finds may take long, and change
+		if o.address != "" {
+			ips = append(ips, net.ParseIP(o.address))
 		}
 		chain, key, err := cert.GenerateSelfSignedCertKey(o.name, ips, nil)
 		if err != nil {
