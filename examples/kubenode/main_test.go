@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	"go.uber.org/goleak"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -144,7 +146,7 @@ func TestServerWithoutANetwork(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, o := range map[string]options{"no way to the API server": {name: "edge-1"}, "not assigned yet": {name: "edge-1", address: "192.0.2.77"}} {
-		server, err := listen(o, &rest.Config{Host: "https://api.invalid:6443", TLSClientConfig: rest.TLSClientConfig{CAData: authority}})
+		server, err := listen(o, &rest.Config{Host: "https://api.invalid:6443", TLSClientConfig: rest.TLSClientConfig{CAData: authority}}, logr.Discard())
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -154,6 +156,66 @@ func TestServerWithoutANetwork(t *testing.T) {
 		}
 		if err := server.Listener.Close(); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// TestClientAuthorityFollowsItsFile (KH1): a replaced file counts from the next request on. While it cannot be used, the last
+// authority counts, and the log says so once.
+func TestClientAuthorityFollowsItsFile(t *testing.T) {
+	pem := func(name string) string {
+		certificate, _, err := cert.GenerateSelfSignedCertKey(name, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(certificate)
+	}
+	old, rotated, file := pem("old"), pem("rotated"), filepath.Join(t.TempDir(), "ca.crt")
+	logged := 0
+	logger := funcr.New(func(string, string) { logged++ }, funcr.Options{})
+	for name, c := range map[string]struct {
+		o   options
+		api *rest.Config
+	}{
+		"the flag":       {options{clientCA: file}, &rest.Config{TLSClientConfig: rest.TLSClientConfig{CAData: []byte(rotated)}}},
+		"the kubeconfig": {options{}, &rest.Config{TLSClientConfig: rest.TLSClientConfig{CAFile: file}}},
+	} {
+		if err := os.WriteFile(file, []byte(old), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		authority, err := clientAuthority(c.o, c.api, logger)
+		if err != nil {
+			t.Fatal(err)
+		}
+		logged = 0
+		for _, step := range []struct {
+			content, want string
+			logged        int
+		}{
+			{old, old, 0},
+			{rotated, rotated, 0},
+			{"", rotated, 1},
+			{rotated[:100], rotated, 1},
+			{old + rotated, old + rotated, 1},
+			{"", old + rotated, 2},
+			{rotated, rotated, 2},
+		} {
+			if err := os.WriteFile(file, []byte(step.content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			want, err := poolOf([]byte(step.want), file)
+			if got := authority(); err != nil || !got.Equal(want) || logged != step.logged {
+				t.Errorf("%s: %.40q: another authority, or %d lines", name, step.content, logged)
+			}
+		}
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+		if want, _ := poolOf([]byte(rotated), file); !authority().Equal(want) || logged != 3 {
+			t.Errorf("%s: a file that is gone takes the authority with it", name)
+		}
+		if _, err := clientAuthority(c.o, c.api, logger); err == nil || !strings.Contains(err.Error(), file) {
+			t.Errorf("%s: at a start: %v", name, err)
 		}
 	}
 }

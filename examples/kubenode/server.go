@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -9,8 +10,10 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"sync"
 	"syscall"
 
+	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/cert"
 
@@ -19,7 +22,7 @@ import (
 
 // listen opens the node's HTTPS server: on --address, which the machine may get later, and without it on all addresses, since the
 // one that leads to the API server is known only with a network, and changes (KN11).
-func listen(o options, api *rest.Config) (kube.Server, error) {
+func listen(o options, api *rest.Config, logger logr.Logger) (kube.Server, error) {
 	if o.port < 0 {
 		return kube.Server{}, nil
 	}
@@ -30,7 +33,7 @@ func listen(o options, api *rest.Config) (kube.Server, error) {
 			return kube.Server{}, err
 		}
 	}
-	authority, err := clientAuthority(o, api)
+	authority, err := clientAuthority(o, api, logger)
 	if err != nil {
 		return kube.Server{}, err
 	}
@@ -39,7 +42,7 @@ func listen(o options, api *rest.Config) (kube.Server, error) {
 	if err != nil {
 		return kube.Server{}, fmt.Errorf("--port %d: %w", o.port, err)
 	}
-	server := kube.Server{Listener: listener, ClientCAs: func() *x509.CertPool { return authority }}
+	server := kube.Server{Listener: listener, ClientCAs: authority}
 	if certificate != nil {
 		server.Certificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return certificate() }
 	}
@@ -81,23 +84,70 @@ func servingCertificate(o options) (func() (*tls.Certificate, error), error) {
 	return read, nil
 }
 
-// clientAuthority returns the authority whose client certificates the server accepts.
-func clientAuthority(o options, api *rest.Config) (*x509.CertPool, error) {
-	content, name := api.CAData, "the authority in --kubeconfig"
+// clientAuthority returns a function that returns the authority whose client certificates the server accepts. A file is read for
+// each request, so that it can be replaced.
+func clientAuthority(o options, api *rest.Config, logger logr.Logger) (func() *x509.CertPool, error) {
 	file := o.clientCA
-	if file == "" && len(content) == 0 {
+	if file == "" && len(api.CAData) == 0 {
 		file = api.CAFile
 	}
-	if file != "" {
-		var err error
-		if content, err = os.ReadFile(file); err != nil {
-			return nil, fmt.Errorf("--client-ca-file: %w", err)
-		}
-		name = file
+	if file == "" {
+		pool, err := poolOf(api.CAData, "the authority in --kubeconfig")
+		return func() *x509.CertPool { return pool }, err
 	}
+	authority := &authorityFile{file: file, logger: logger}
+	if err := authority.read(); err != nil {
+		return nil, fmt.Errorf("--client-ca-file: %w", err)
+	}
+	return authority.current, nil
+}
+
+func poolOf(content []byte, name string) (*x509.CertPool, error) {
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(content) {
 		return nil, fmt.Errorf("%s has no certificate: whose clients may connect is not known", name)
 	}
 	return pool, nil
+}
+
+// authorityFile is an authority in a file.
+type authorityFile struct {
+	file   string
+	logger logr.Logger
+
+	mu      sync.Mutex
+	content []byte
+	pool    *x509.CertPool // of content
+	failing bool
+}
+
+// current returns what the file has now, and what it had before while it cannot be used. The log has the first failure of a row.
+func (f *authorityFile) current() *x509.CertPool {
+	err := f.read()
+	f.mu.Lock()
+	pool, tell := f.pool, err != nil && !f.failing
+	f.failing = err != nil
+	f.mu.Unlock()
+	if tell {
+		f.logger.Error(err, "The authority of clients cannot be read; the clients of the previous one may still connect")
+	}
+	return pool
+}
+
+// read reads the file.
+func (f *authorityFile) read() error {
+	content, err := os.ReadFile(f.file)
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.pool != nil && bytes.Equal(content, f.content) {
+		return nil
+	}
+	pool, err := poolOf(content, f.file)
+	if err == nil {
+		f.content, f.pool = content, pool
+	}
+	return err
 }
