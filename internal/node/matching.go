@@ -2,9 +2,13 @@ package node
 
 import (
 	"errors"
+	"maps"
 	"strings"
+	"sync"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/runtime/pods"
@@ -32,11 +36,15 @@ func (m Matching) Handlers() []admission.Handler {
 		examined := pods.ExamineMachine()
 		machine = &examined
 	}
+	taints := admission.Taints(m.Self.Taints)
+	match := admission.HandlerFunc(func(r admission.Request) admission.Verdict {
+		if v := admission.NodeMatch(m.Self.matched()).Admit(r); !v.Admitted() {
+			return v
+		}
+		return taints.Admit(r)
+	})
 	return []admission.Handler{
-		admission.HandlerFunc(func(r admission.Request) admission.Verdict {
-			return admission.NodeMatch(m.Self.matched()).Admit(r)
-		}),
-		admission.Taints(m.Self.Taints),
+		&compared{Handler: match, self: m.Self, since: map[types.UID]time.Time{}},
 		able{admission.Able(admission.Abilities{
 			StrictGroups: m.Health.StrictGroups, AppArmor: machine.AppArmor, HTTP2: m.HTTP2, GRPCTLS: m.GRPCTLS,
 		}), m.Health},
@@ -46,6 +54,48 @@ func (m Matching) Handlers() []admission.Handler {
 // Warning admits every pod and reports the labels that it asked for in vain. It comes after all other handlers,
 // because those are asked again while one of them has not answered.
 func (m Matching) Warning() admission.Handler { return admission.HandlerFunc(m.warn) }
+
+// compared compares pods with the node's object (SN4). A pod may arrive before the change of the node for which it was
+// bound, and a refusal is final: a pod that does not match is compared with the node as it is now, and again after a second.
+type compared struct {
+	admission.Handler
+	self *Self
+
+	mu sync.Mutex
+	// since is when pods did not match for the first time. It outlasts the refusal, since a pod may be judged twice.
+	since map[types.UID]time.Time
+}
+
+// mismatchKept is how long it is remembered when a pod did not match: longer than the pauses between two questions about it.
+const mismatchKept = time.Minute
+
+var errNodeBehind = errors.New("the pod does not match this node as it was last seen; the node is looked at again before the pod is refused")
+
+// Ask implements [admission.Asker].
+func (c *compared) Ask(r admission.Request) (admission.Verdict, error) {
+	v := c.Admit(r)
+	if v.Admitted() || !c.self.forgetObject() {
+		return v, nil
+	}
+	if v = c.Admit(r); v.Admitted() || c.waited(r.Pod.UID) {
+		return v, nil
+	}
+	return admission.Verdict{}, errNodeBehind
+}
+
+// waited reports whether a pod that does not match has waited for the node, and begins the wait if necessary.
+func (c *compared) waited(uid types.UID) bool {
+	now := c.self.options.Clock.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	maps.DeleteFunc(c.since, func(_ types.UID, since time.Time) bool { return now.Sub(since) >= mismatchKept })
+	since, waits := c.since[uid]
+	if !waits {
+		c.since[uid] = now
+		return false
+	}
+	return now.Sub(since) >= selfPeriod
+}
 
 // able asks what the node can do. What the runtime can do is not known before its first answer; a
 // refusal would be final, so until then a pod that needs something from the runtime waits.

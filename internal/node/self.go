@@ -22,7 +22,7 @@ import (
 )
 
 // selfPeriod is the minimum time between two calls of a function that describes this node: each
-// pod's step needs the answer, and it rarely changes.
+// pod's step needs the answer, and it rarely changes. A refusal needs an answer of its own.
 const selfPeriod = time.Second
 
 // errNothing means that there is no answer yet, which is not a fault.
@@ -150,6 +150,15 @@ func (s *Self) node() *v1.Node {
 			ObjectMeta: metav1.ObjectMeta{Labels: maps.Clone(node.Labels)}, Spec: v1.NodeSpec{Taints: slices.Clone(node.Spec.Taints)},
 		}, nil
 	})
+}
+
+// forgetObject makes the function of the node's object be asked at the next question, however recent its answer is. It
+// reports whether there is such a function.
+func (s *Self) forgetObject() bool {
+	s.object.mu.Lock()
+	defer s.object.mu.Unlock()
+	s.object.asked = time.Time{}
+	return s.options.Object != nil
 }
 
 // matched returns what pods are compared with.
