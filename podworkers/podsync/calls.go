@@ -68,6 +68,10 @@ func NewCalls(service cri.RuntimeService, options CallOptions) *Calls {
 	return &Calls{RuntimeService: service, o: options, unlisted: newUnlisted(options.Clock), open: newOpenCalls(options.Clock)}
 }
 
+// Unwrap returns the runtime: package runtime/pods looks there for the optional abilities that Calls does not have, such as
+// [cri.ResourceUpdater].
+func (c *Calls) Unwrap() cri.RuntimeService { return c.RuntimeService }
+
 // Run returns once ctx has ended and every call has returned. When ctx ends, it cancels all
 // starts that are still under way, so it should outlast the code that calls the steps.
 func (c *Calls) Run(ctx context.Context) error {

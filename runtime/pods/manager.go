@@ -86,6 +86,12 @@ func New(rt cri.RuntimeService, imageService cri.ImageService, o Options) (*Mana
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
+	if o.Updater == nil {
+		o.Updater = ability[cri.ResourceUpdater](rt)
+	}
+	if o.Stats == nil {
+		o.Stats = ability[cri.StatsReader](rt)
+	}
 	m := &Manager{
 		runtime:  rt,
 		options:  o,
@@ -120,6 +126,21 @@ func New(rt cri.RuntimeService, imageService cri.ImageService, o Options) (*Mana
 	m.newPuller(imageService)
 	m.newWork()
 	return m, nil
+}
+
+// ability returns an optional ability of a runtime, or of one that it wraps; nil if none has it.
+func ability[T any](rt cri.RuntimeService) (none T) {
+	for rt != nil {
+		if able, ok := rt.(T); ok {
+			return able
+		}
+		wrapper, ok := rt.(interface{ Unwrap() cri.RuntimeService })
+		if !ok {
+			break
+		}
+		rt = wrapper.Unwrap()
+	}
+	return none
 }
 
 // allocatable returns what the node has for pods, with at least CPU and memory.

@@ -128,7 +128,8 @@ type Options struct {
 	CgroupDriver string
 	CgroupRoot   string
 	// Updater changes the resources of running containers, Stats measures them
-	// first. Nil: the runtime, if it can.
+	// first. Nil: the runtime, or one that it wraps (a method Unwrap returns that), if it
+	// can. Without an Updater, set AllocationOptions.NoUpdate.
 	Updater cri.ResourceUpdater
 	Stats   cri.StatsReader
 	// DefaultSysctls are set in every pod that owns the namespace they belong to

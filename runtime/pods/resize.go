@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -28,9 +29,18 @@ func (m *Manager) given(actuated map[string]runtime.Resources, record *runtime.C
 	return have
 }
 
-// resizes says what the running containers of an allocated pod need (spec/runtime.md
-// 21.3, 21.5). Nil: nothing.
+// resizes says what is to be done to the running containers of an allocated pod. Nil: nothing.
 func (m *Manager) resizes(pod *v1.Pod, status *runtime.PodStatus) map[runtime.ContainerID]actions.Resize {
+	out := m.needed(pod, status)
+	if m.options.Updater == nil {
+		maps.DeleteFunc(out, func(_ runtime.ContainerID, r actions.Resize) bool { return r == actions.ResizeInPlace })
+	}
+	return out
+}
+
+// needed says what the running containers of an allocated pod need (spec/runtime.md 21.3, 21.5), whether it can be
+// done or not. Nil: nothing.
+func (m *Manager) needed(pod *v1.Pod, status *runtime.PodStatus) map[runtime.ContainerID]actions.Resize {
 	if m.options.Allocations == nil || status == nil {
 		return nil
 	}
@@ -45,7 +55,7 @@ func (m *Manager) resizes(pod *v1.Pod, status *runtime.PodStatus) map[runtime.Co
 			}
 			want := resize.Wanted(pod, c)
 			action := resize.Decide(c, want, m.given(actuated, record, want))
-			if action == resize.None || action == resize.InPlace && m.options.Updater == nil {
+			if action == resize.None {
 				continue
 			}
 			if out == nil {
@@ -124,6 +134,9 @@ func (s *podSync) resize(ctx context.Context) {
 	s.fail(stepResizePod, s.pod.Name, reasonResizePodInPlaceError, errors.Join(err, a.failed(s.pod, err)))
 }
 
+// errNoUpdater is why a resize is never completed that restarts no container.
+var errNoUpdater = errors.New("the runtime cannot change the resources of running containers")
+
 // finishResize ends a resize once every running container has what it was allocated
 // (spec/runtime.md 21.9), whatever keeps another one from starting.
 func (s *podSync) finishResize() {
@@ -132,6 +145,10 @@ func (s *podSync) finishResize() {
 		return
 	}
 	if s.m.podResized(s.pod) || len(s.m.resizes(s.pod, s.status)) > 0 {
+		return
+	}
+	if len(s.m.needed(s.pod, s.status)) > 0 {
+		s.fail(stepResizePod, s.pod.Name, reasonResizePodInPlaceError, errors.Join(errNoUpdater, a.failed(s.pod, errNoUpdater)))
 		return
 	}
 	if err := a.completed(s.pod); err != nil {

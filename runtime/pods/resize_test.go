@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/fake"
 	"github.com/podwright/podwright/runtime/pods"
 )
@@ -296,6 +297,66 @@ func TestResizeFails(t *testing.T) {
 			t.Errorf("21.8: %q, want new values, then the old ones", got)
 		}
 	})
+}
+
+// unable is a runtime without optional abilities, wrapping one that may have them.
+type unable struct {
+	cri.RuntimeService
+	unwrap cri.RuntimeService
+}
+
+func (u unable) Unwrap() cri.RuntimeService { return u.unwrap }
+
+// 21.5, 21.7, 21.9: without an Updater and Stats of its own a manager uses the runtime's, also behind a wrapper; if there
+// is none, a resize that restarts no container fails, and is never called completed.
+func TestResizeByAbilitiesOfTheRuntime(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		wrap func(*fake.Runtime) cri.RuntimeService
+		able bool
+	}{
+		{"its own", func(f *fake.Runtime) cri.RuntimeService { return f }, true},
+		{"a wrapped runtime's", func(f *fake.Runtime) cri.RuntimeService { return unable{f, unable{f, f}} }, true},
+		{"none", func(f *fake.Runtime) cri.RuntimeService { return unable{f, nil} }, false},
+		{"none that shows", func(f *fake.Runtime) cri.RuntimeService { return struct{ cri.RuntimeService }{f} }, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newResizeWorld(t, false)
+				w.opts.Updater, w.opts.Stats = nil, nil
+				var err error
+				if w.m, err = pods.New(tc.wrap(w.fake), w.fake, w.opts); err != nil {
+					t.Fatal(err)
+				}
+				w.to(apps("1 1000"))
+				r := w.to(apps("1 2000"))
+				if completed := w.events.has("Normal ResizeCompleted"); completed != tc.able || (r.Err == nil) != tc.able {
+					t.Errorf("21.9: completed %v, err %v", completed, r.Err)
+				}
+				want := "PodResizeInProgress Error"
+				if tc.able {
+					want = ""
+				}
+				if got := w.conditions("uid-1"); got != want {
+					t.Errorf("21.9: conditions %q, want %q", got, want)
+				}
+				if got := w.read(apps("1 2000")).Container("a").Resources.MemoryLimit; (got == 2000) != tc.able {
+					t.Errorf("21.5: the container has %d bytes", got)
+				}
+				w.fake.SetMemoryUsage("uid-1", "a", 1500)
+				w.to(apps("1 1200"))
+				if got := w.conditions("uid-1"); got != "PodResizeInProgress Error" {
+					t.Errorf("21.7: conditions %q, although more is in use", got)
+				}
+				w.to(apps("1 1000")) // as it was
+				w.fake.SetMemoryUsage("uid-1", "a", 0)
+				w.to(apps("1 1000"))
+				if got := w.conditions("uid-1"); got != "" {
+					t.Errorf("21.9: conditions %q of a pod that has what it was allocated", got)
+				}
+			})
+		})
+	}
 }
 
 // 21.7, edge case 26: a limit below what is used is not applied, neither is anything
