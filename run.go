@@ -2,6 +2,7 @@ package podwright
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/podwright/podwright/internal/dirlock"
@@ -43,10 +44,9 @@ func (p *parts) components() []lifecycle.Component {
 	}
 }
 
-// Run brings the pods to their desired state and keeps them there until ctx
-// ends, Drain is called, or every source is closed. It returns when every
-// goroutine it started has ended; the pods keep running. If a function of [Config], a source or a
-// sink still runs 5 s after its context has ended, Run logs it and does not wait for it. Run returns nil
+// Run brings the pods to their desired state and keeps them there until ctx ends, Drain is called, or
+// every source is closed. It returns when every goroutine it started has ended; the pods keep running. If a function
+// of [Config], a source or a sink still runs 5 s after its context has ended, Run logs it and does not wait for it. Run returns nil
 // for an end that was requested, otherwise what went wrong. A second call returns
 // [ErrRunning]. If another engine uses the RootDir, or a LogDir outside of it, the error wraps
 // [ErrInUse]; if another engine runs pods with the same OwnerID at the same runtime, it wraps
@@ -72,7 +72,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	if err := e.hooks.Initialise(ctx); err != nil {
 		return fmt.Errorf("podwright: %w", err)
 	}
-	if err := e.resizer.Prepare(); err != nil {
+	if err := errors.Join(e.resizer.Prepare(), e.pods.LoadUserRanges()); err != nil {
 		return fmt.Errorf("podwright: %w", err)
 	}
 	e.recovery.Start(ctx)

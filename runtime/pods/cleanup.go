@@ -15,6 +15,10 @@ import (
 	"github.com/podwright/podwright/runtime/pods/internal/poddir"
 )
 
+// LoadUserRanges reads again which pods have a range of user IDs. Call it before anything else if another agent may have
+// used RootDir since [New], once that has ended: otherwise two pods could get the same IDs (spec/runtime.md 3.7).
+func (m *Manager) LoadUserRanges() error { return m.users.Load() }
+
 // UserRanges returns the pods that have a range of user IDs, sorted. It reads no
 // disk.
 func (m *Manager) UserRanges() []types.UID { return m.users.Holders() }

@@ -81,7 +81,7 @@ type Manager struct {
 }
 
 // New returns a manager for one runtime. It does not call the runtime; it reads
-// from disk which user IDs pods have. Its error joins all problems of o.
+// from disk which user IDs pods have, see [Manager.LoadUserRanges]. Its error joins all problems of o.
 func New(rt cri.RuntimeService, imageService cri.ImageService, o Options) (*Manager, error) {
 	if err := o.complete(); err != nil {
 		return nil, err

@@ -48,21 +48,36 @@ type Pool struct {
 	next int
 }
 
-// Open reads the records of all pods. If a record cannot be used, its pod has no mapping,
-// and, because it is unknown which IDs it holds, no pod gets a new one until the record
-// is repaired or its pod is gone.
+// Open returns a pool and loads it.
 func Open(records Records, o Options) (*Pool, error) {
-	p := &Pool{
-		records: records, options: o,
-		used: map[types.UID]Mapping{}, taken: map[int]types.UID{}, broken: map[types.UID]error{},
+	p := &Pool{records: records, options: o}
+	return p, p.Load()
+}
+
+// Load reads the records of all pods, in place of what was read before; no range may be given out or
+// freed meanwhile. If a record cannot be used, its pod has no mapping, and, because it is unknown which
+// IDs it holds, no pod gets a new one until the record is repaired or its pod is gone.
+func (p *Pool) Load() error {
+	read, err := p.read()
+	if err != nil {
+		return err
 	}
-	uids, err := records.Pods()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.used, p.taken, p.broken = read.used, read.taken, read.broken
+	return nil
+}
+
+// read returns a pool with what is on record now.
+func (p *Pool) read() (*Pool, error) {
+	out := &Pool{options: p.options, used: map[types.UID]Mapping{}, taken: map[int]types.UID{}, broken: map[types.UID]error{}}
+	uids, err := p.records.Pods()
 	if err != nil {
 		return nil, fmt.Errorf("user namespaces: %w", err)
 	}
 	slices.Sort(uids)
 	for _, uid := range uids {
-		text, err := records.Read(uid)
+		text, err := p.records.Read(uid)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -71,15 +86,15 @@ func Open(records Records, o Options) (*Pool, error) {
 			m, err = decode(text)
 		}
 		if err == nil {
-			err = p.overlap(uid, m)
+			err = out.overlap(uid, m)
 		}
 		if err != nil {
-			p.broken[uid] = err
+			out.broken[uid] = err
 			continue
 		}
-		p.take(uid, m)
+		out.take(uid, m)
 	}
-	return p, nil
+	return out, nil
 }
 
 // overlap reports which pod already has some of the IDs.

@@ -114,6 +114,34 @@ func TestPodKeepsItsRangeOverARestart(t *testing.T) {
 	}
 }
 
+// spec/runtime.md 3.7: what another agent has given out and freed is known once the records are read again.
+func TestLoadReadsWhatAnotherAgentDid(t *testing.T) {
+	d := &disk{records: map[types.UID]string{}}
+	other := open(t, d, 3)
+	if _, err := other.Acquire("gone"); err != nil {
+		t.Fatal(err)
+	}
+	p := open(t, d, 3)
+	kept, err := other.Acquire("kept")
+	if err := errors.Join(err, other.Release("gone"), p.Load()); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.Holders(); !slices.Equal(got, []types.UID{"kept"}) {
+		t.Errorf("3.7: %v have ranges", got)
+	}
+	if m, ok, err := p.Get("kept"); m != kept || !ok || err != nil {
+		t.Errorf("3.7: kept has %v %v %v, want %v", m, ok, err, kept)
+	}
+	d.err = errors.New("disk gone")
+	if err := p.Load(); !errors.Is(err, d.err) {
+		t.Errorf("3.7: loaded: %v", err)
+	}
+	d.err = nil
+	if m, err := p.Acquire("new"); err != nil || m == kept {
+		t.Errorf("3.7: new has %v, err %v, and kept %v", m, err, kept)
+	}
+}
+
 // The range freed last is reused last: files that a pod left behind must not belong
 // to the next pod at once.
 func TestPoolGoesRound(t *testing.T) {
