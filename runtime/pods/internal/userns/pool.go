@@ -44,7 +44,7 @@ type Pool struct {
 	// broken has the pods whose record cannot be used, and why.
 	broken map[types.UID]error
 	// next is where the search for a free range begins, so that the range freed last
-	// is reused last.
+	// is reused last. After Load it is behind the highest range in use.
 	next int
 }
 
@@ -64,7 +64,7 @@ func (p *Pool) Load() error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.used, p.taken, p.broken = read.used, read.taken, read.broken
+	p.used, p.taken, p.broken, p.next = read.used, read.taken, read.broken, read.next
 	return nil
 }
 
@@ -93,6 +93,9 @@ func (p *Pool) read() (*Pool, error) {
 			continue
 		}
 		out.take(uid, m)
+	}
+	for n := range out.taken {
+		out.next = max(out.next, n+1)
 	}
 	return out, nil
 }

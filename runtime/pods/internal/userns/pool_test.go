@@ -163,6 +163,48 @@ func TestPoolGoesRound(t *testing.T) {
 	}
 }
 
+// After a restart of the agent the search continues behind the highest range in use: the ranges before it may have been
+// freed a moment ago.
+func TestPoolGoesRoundAfterARestart(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		acquired int
+		freed    []types.UID
+		want     []uint32
+	}{
+		{"the first is freed", 2, []types.UID{"0"}, []uint32{3, 4, 1}},
+		{"the last is in use", 4, []types.UID{"1", "2"}, []uint32{2, 3}},
+		{"nothing is in use", 2, []types.UID{"0", "1"}, []uint32{1, 2, 3, 4}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			d := &disk{records: map[types.UID]string{}}
+			p := open(t, d, 4)
+			for i := range tc.acquired {
+				if _, err := p.Acquire(types.UID(fmt.Sprint(i))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, uid := range tc.freed {
+				if err := p.Release(uid); err != nil {
+					t.Fatal(err)
+				}
+			}
+			p = open(t, d, 4)
+			var got []uint32
+			for i := range tc.want {
+				m, err := p.Acquire(types.UID(fmt.Sprint("new-", i)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, m.HostID/65536)
+			}
+			if !slices.Equal(got, tc.want) {
+				t.Errorf("3.7: %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
 // spec/runtime.md 3.7: records are validated when they are read again.
 func TestBadRecords(t *testing.T) {
 	entries := func(s string) string { return `{"uidMappings":[` + s + `],"gidMappings":[` + s + `]}` }
@@ -198,7 +240,7 @@ func TestBadRecords(t *testing.T) {
 			if err := p.Release("bad"); err != nil {
 				t.Fatal(err)
 			}
-			if m, err := p.Acquire("new"); err != nil || m.HostID != 65536 {
+			if m, err := p.Acquire("new"); err != nil || m.HostID != 3*65536 {
 				t.Errorf("3.7: after the bad pod is gone %v, err %v", m, err)
 			}
 		})
