@@ -14,7 +14,8 @@ import (
 type Options struct {
 	// Name is the runtime's name in Version. Empty means "fake".
 	Name string
-	// Clock is the source of all times. Nil means the real clock.
+	// Clock is the source of all times, which are later than time.Unix(0, 0): the CRI counts from then, and 0
+	// means never. Nil means the real clock.
 	Clock clock.Clock
 
 	// Script chooses what a new container does. It is called from

@@ -63,7 +63,7 @@ type containerKey struct {
 	name string
 }
 
-// New returns a fake runtime.
+// New returns a fake runtime. It panics if the clock shows a time that the CRI cannot express.
 func New(options Options) *Runtime {
 	if options.Name == "" {
 		options.Name = "fake"
@@ -90,6 +90,9 @@ func New(options Options) *Runtime {
 		addresses:  addressPool{prefix: options.PodIPs.Masked(), used: map[netip.Addr]bool{}},
 	}
 	f.now = f.clock.Now()
+	if !f.now.After(time.Unix(0, 0)) {
+		panic(fmt.Sprintf("fake: Options.Clock is at %v: in the CRI, a time is after 1970 began, and 0 means that a container was never started", f.now))
+	}
 	for _, image := range options.Images {
 		f.storeImage(image)
 	}
