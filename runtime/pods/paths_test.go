@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -73,4 +74,27 @@ func FuzzManifestPaths(f *testing.F) {
 			t.Errorf("err %v, %v", err, gone)
 		}
 	})
+}
+
+// TestFoldersOfAPodHoldWhatIsItsOwn: a held sub-path (12.1) shows a folder of the node, which must not count as the pod's own use
+// of the disk when the node evicts pods, or one of the pod's once more.
+func TestFoldersOfAPodHoldWhatIsItsOwn(t *testing.T) {
+	root := t.TempDir()
+	w := newWorld(t, nil, func(o *pods.Options) { o.RootDir = root })
+	pod := newPod()
+	folders := w.m.PodFolders(pod)
+	for path, counts := range map[string]bool{
+		"volumes/kubernetes.io~empty-dir/cache/data": true, "containers/c/1": true, "volume-subpaths/host/c/0/data": false,
+	} {
+		within := slices.ContainsFunc(folders, func(dir string) bool {
+			return strings.HasPrefix(filepath.Join(root, "pods", string(pod.UID), path), dir+"/")
+		})
+		if within != counts {
+			t.Errorf("%s counts: %v, want %v; the folders are %v", path, within, counts, folders)
+		}
+	}
+	pod.UID = "../x"
+	if folders := w.m.PodFolders(pod); folders != nil {
+		t.Errorf("a UID that leads elsewhere: %v", folders)
+	}
 }
