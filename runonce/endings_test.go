@@ -215,6 +215,18 @@ func TestPodsThatWaitForGood(t *testing.T) {
 	})
 }
 
+// RO4: restarts are limited also if no look finds the container waiting for one: each run here is long enough to reset the back-off.
+func TestRestartsWithoutAWaitAreLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, scripts(), t.TempDir(), runonce.Options{Drain: true})
+		took := r.start(t.Context(), newPod("job", v1.RestartPolicyOnFailure, "fails-late")).end(3 * time.Hour)
+		r.want("job CannotRun TooManyRestarts")
+		if n := r.runtime.Facts("uid-job", "fails-late").Started; n != 8 || took > 80*time.Minute || r.err != nil {
+			t.Errorf("started %d times, error %v after %v", n, r.err, took)
+		}
+	})
+}
+
 // RO4: an unreadable manifest is a failure in the report, and the pods of other manifests run.
 func TestUnreadableManifestIsAFailure(t *testing.T) {
 	dir := t.TempDir()

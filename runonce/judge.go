@@ -291,7 +291,7 @@ func (o *Options) broken(s *subject, now time.Time) (verdict, bool) {
 	for c := range containers(&pod.Status) {
 		w := c.State.Waiting
 		if w == nil {
-			continue
+			w = &v1.ContainerStateWaiting{}
 		}
 		if forGood[w.Reason] {
 			if due := s.first.Add(staleTime); now.Before(due) {
@@ -299,8 +299,10 @@ func (o *Options) broken(s *subject, now time.Time) (verdict, bool) {
 			}
 			return verdict{outcome: CannotRun, reason: w.Reason, message: w.Message}, true
 		}
-		if n := c.RestartCount - s.before[c.Name]; o.MaxRestarts >= 0 && w.Reason == "CrashLoopBackOff" && int(n) >= o.MaxRestarts {
-			return verdict{outcome: CannotRun, reason: reasonRestarts, message: fmt.Sprintf("container %s was restarted %d times and ended again", c.Name, n)}, true
+		// A restart that no back-off delayed is seen only by its count: by then the container runs again, or has ended.
+		n := int(c.RestartCount - s.before[c.Name])
+		if o.MaxRestarts >= 0 && (n > o.MaxRestarts || n == o.MaxRestarts && w.Reason == "CrashLoopBackOff") {
+			return verdict{outcome: CannotRun, reason: reasonRestarts, message: fmt.Sprintf("container %s was restarted %d times and ended again", c.Name, o.MaxRestarts)}, true
 		}
 	}
 	if serves, _ := readiness(pod); !serves {

@@ -82,7 +82,7 @@ func TestRestartsCountFromTheBeginOfTheRun(t *testing.T) {
 		restarts int32
 		waiting  bool
 		want     Outcome
-	}{{40, true, Unfinished}, {40, false, Unfinished}, {41, false, Unfinished}, {41, true, Unfinished}, {42, false, Unfinished}, {42, false, Unfinished}, {42, false, Running}, {42, true, CannotRun}} {
+	}{{40, true, Unfinished}, {40, false, Unfinished}, {41, false, Unfinished}, {41, true, Unfinished}, {42, false, Unfinished}, {42, false, Unfinished}, {42, false, Running}, {42, true, CannotRun}, {43, false, CannotRun}} {
 		if got := look(step.restarts, step.waiting); got.outcome != step.want {
 			t.Errorf("look %d (%d restarts): %+v, want %s", i, step.restarts, got, step.want)
 		}

@@ -147,6 +147,8 @@ func scripts() *fake.Runtime {
 			return fake.Script{Exit: &fake.Exit{After: time.Hour}}
 		case "fails":
 			return fake.Script{Exit: &fake.Exit{After: time.Second, Code: 7}}
+		case "fails-late":
+			return fake.Script{Exit: &fake.Exit{After: 11 * time.Minute, Code: 7}}
 		case "unready":
 			return fake.Script{ReadyAfter: time.Hour}
 		case "recovers":
