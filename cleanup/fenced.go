@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/instrument"
@@ -70,18 +69,25 @@ func (h *Housekeeper) carryOut(ctx context.Context, a Action, in *input) {
 	}
 }
 
-// dropStatuses is step 7; except holds pods whose status is dropped although they are desired.
+// dropStatuses is step 7; except holds pods whose status is dropped although they are desired. A mirror pod would keep
+// the status of its static pod.
 func (h *Housekeeper) dropStatuses(except map[types.UID]bool) {
 	if h.options.Statuses == nil {
 		return
 	}
 	pods, mirrors := h.pods.Pods(), h.pods.Mirrors()
 	keep := make(map[types.UID]struct{}, len(pods)+len(mirrors))
-	for _, list := range [][]*v1.Pod{pods, mirrors} {
-		for _, pod := range list {
-			if !except[pod.UID] {
-				keep[pod.UID] = struct{}{}
-			}
+	dropped := map[string]bool{}
+	for _, pod := range pods {
+		if except[pod.UID] {
+			dropped[podinfo.FullName(pod.Namespace, pod.Name)] = true
+		} else {
+			keep[pod.UID] = struct{}{}
+		}
+	}
+	for _, m := range mirrors {
+		if !dropped[podinfo.FullName(m.Namespace, m.Name)] {
+			keep[m.UID] = struct{}{}
 		}
 	}
 	h.options.Statuses.RemoveOrphanedStatuses(keep)

@@ -160,6 +160,11 @@ func (n *node) ListRunning(context.Context) ([]*runtime.Pod, error) {
 
 func (n *node) Phase(uid types.UID) (v1.PodPhase, bool) { p, ok := n.phases[uid]; return p, ok }
 func (n *node) RemoveOrphanedStatuses(known map[types.UID]struct{}) {
+	for _, m := range n.mirrors { // a mirror pod stands for the static pod of its name
+		if _, ok := known[m.UID]; ok {
+			known[types.UID(m.Name)] = struct{}{}
+		}
+	}
 	for uid := range n.phases {
 		if _, ok := known[uid]; !ok {
 			delete(n.phases, uid)
@@ -280,11 +285,12 @@ func (n *node) want(pods ...*v1.Pod) {
 }
 
 // TestFixedUIDRestart is edge 5: removed and added again under one UID while the
-// old life ended; R2, HI4, HI11.
+// old life ended; R2, HI4, HI11. The mirror pod that stayed keeps no status.
 func TestFixedUIDRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t, nil)
 		n.want(newPod("a", fromFile))
+		n.mirrors = []*v1.Pod{newPod("a", func(p *v1.Pod) { p.UID = "mirror" })}
 		n.workers["a"] = Worker{HasConfig: true, Static: true}
 		n.runs["a"] = true
 		n.phases["a"] = v1.PodRunning
