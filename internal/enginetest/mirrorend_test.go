@@ -64,3 +64,48 @@ func TestFormerMirrorEndsNoPod(t *testing.T) {
 		})
 	}
 }
+
+// TestFormerLifesMirrorSaysNothing: IN14, R4, W3. A static pod is moved out and back while it is being stopped, so its mirror pod
+// stays. Whether that has ended at the API or not, the next life begins its own active deadline, and keeps it in the next agent.
+func TestFormerLifesMirrorSaysNothing(t *testing.T) {
+	for _, policy := range []v1.RestartPolicy{v1.RestartPolicyNever, v1.RestartPolicyOnFailure, v1.RestartPolicyAlways} {
+		t.Run(string(policy), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				api, rt, root := &mirror.FakeClient{}, byContainer(map[string]fake.Script{"job": {OnTERM: fake.Exit{Code: 1, After: 8 * time.Second}}}), t.TempDir()
+				self := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "node-uid"}}
+				start := func() *rig {
+					return newRig(t, rt, root, func(c *podwright.Config) {
+						c.Sources = append(c.Sources, apiSource{api: api})
+						c.Mirrors = mirror.Options{Client: api, Node: func() *v1.Node { return self }}
+						c.Observe.Sinks = append(c.Observe.Sinks, mirrorSink{api})
+					}).start()
+				}
+				r, web := start(), withDeadline(withPolicy(newPod("web", "job"), policy), 3600)
+				r.set(web)
+				r.phase(web.UID, v1.PodRunning, time.Minute)
+				<-time.After(50 * time.Minute)
+				r.set()
+				<-time.After(4 * time.Second)
+				back := time.Now()
+				r.set(web)
+				<-time.After(20 * time.Minute) // beyond the deadline of the first life
+				r.phase(web.UID, v1.PodRunning, time.Minute)
+				began := r.pod(web.UID).Status.StartTime
+				if began == nil || began.Time.Before(back) || starts(rt, web.UID) != 2 {
+					t.Fatalf("%d starts, start time %v, want one after %v", starts(rt, web.UID), began, back)
+				}
+				if shown, _ := api.Pods(); len(shown) != 1 || shown[0].Status.Phase != v1.PodRunning || !shown[0].Status.StartTime.Equal(began) {
+					t.Errorf("at the API: %v", shown)
+				}
+				r.stop()
+				r = start()
+				r.set(web)
+				<-time.After(time.Until(began.Add(time.Hour - time.Minute)))
+				if s := r.pod(web.UID).Status; s.Phase != v1.PodRunning || !s.StartTime.Equal(began) {
+					t.Errorf("the next agent shows %s since %v, want %v", s.Phase, s.StartTime, began)
+				}
+				r.phase(web.UID, v1.PodFailed, 2*time.Minute)
+			})
+		})
+	}
+}

@@ -23,20 +23,24 @@ type Mirrored struct {
 func (m *Mirrored) TranslateUID(uid types.UID) types.UID { return m.Store.TranslateUID(uid) }
 
 // MirrorOf returns the mirror pod of a static pod, or nil. One that stands for the pod which had the
-// name before does not count: its status, which may be an end, is not this pod's (MC4). Nor does one
-// that ended with an earlier life (IN14).
+// name before does not count: its status, which may be an end, is not this pod's (MC4). After an
+// earlier life the mirror pod counts once this life has a status, which then says what is known of it,
+// unless the mirror pod ended with that life (IN14).
 func (m *Mirrored) MirrorOf(static *v1.Pod) *v1.Pod {
+	println("MIRROROF", m.Lived(static.UID))
+
 	mirror := m.Store.MirrorOf(static)
 	switch {
 	case mirror == nil || mirror.Annotations[podinfo.AnnotationMirror] != podinfo.ConfigHash(static):
 		return nil
-	case !podinfo.Terminal(mirror.Status.Phase) || !m.Lived(static.UID):
+	case !m.Lived(static.UID):
 		return mirror
 	}
-	if st, ok := m.Statuses.Get(static.UID); ok && podinfo.Terminal(st.Phase) {
-		return mirror
+	own, known := m.Statuses.Get(static.UID)
+	if !known || podinfo.Terminal(mirror.Status.Phase) && !podinfo.Terminal(own.Phase) {
+		return nil
 	}
-	return nil
+	return mirror
 }
 
 // OrphanedMirrors shows housekeeping the mirror pods of static pods that are gone
