@@ -21,29 +21,30 @@ const (
 	messageDeadline = "Pod was active on the node longer than the specified deadline"
 )
 
-// deadlineOf returns when a pod's active deadline expires; false if it has no deadline, or
+// deadlineOf returns a pod's start time and how long it may be active; false if it has no deadline, or
 // has not started (W3).
-func deadlineOf(pod *v1.Pod, s *v1.PodStatus) (time.Time, bool) {
+func deadlineOf(pod *v1.Pod, s *v1.PodStatus) (time.Time, time.Duration, bool) {
 	start := s.StartTime
 	if start == nil {
 		start = pod.Status.StartTime
 	}
 	if pod.Spec.ActiveDeadlineSeconds == nil || start == nil {
-		return time.Time{}, false
+		return time.Time{}, 0, false
 	}
-	return start.Add(timing.Seconds(*pod.Spec.ActiveDeadlineSeconds)), true
+	return start.Time, timing.Seconds(*pod.Spec.ActiveDeadlineSeconds), true
 }
 
 // expire fails a pod whose deadline has passed, and schedules a wake-up at a deadline that is
 // still to come (W5). It reports whether the deadline has passed, and returns what amends the
 // pod's statuses in that case.
 func (s *Syncer) expire(pod *v1.Pod, view *runtime.PodStatus, published *v1.PodStatus) (podworkers.PodStatusFunc, bool) {
-	at, has := deadlineOf(pod, published)
+	start, limit, has := deadlineOf(pod, published)
 	if !has {
 		s.deadlines.forget(pod.UID)
 		return nil, false
 	}
-	if s.o.Clock.Now().Before(at) {
+	at := s.deadlines.began(pod.UID, start, s.o.Clock.Now()).Add(limit)
+	if s.deadlines.clock.Now().Before(at) {
 		s.deadlines.set(pod.UID, at)
 		return nil, false
 	}
@@ -60,22 +61,54 @@ func (s *Syncer) expire(pod *v1.Pod, view *runtime.PodStatus, published *v1.PodS
 // errDeadline is the cause of the end of a step's context.
 var errDeadline = errors.New("the pod's deadline has passed")
 
+// steady is a clock that shows the time that passes, however the wall clock is set.
+type steady struct {
+	clock.WithTicker
+	epoch time.Time
+}
+
+// Now returns what the wall clock would show if it had not been set since the epoch.
+func (c steady) Now() time.Time { return c.epoch.Add(c.Since(c.epoch)) }
+
+// beginning is when a pod began, by the steady clock; start is its start time.
+type beginning struct{ start, at time.Time }
+
 // deadlines wakes pods at their deadlines, and cuts short a step under way, which may be
 // waiting for a call that never ends.
 type deadlines struct {
-	clock clock.WithTicker
+	// clock is that of all times below. A machine without a battery sets its wall clock after it has
+	// started pods, which must not end them.
+	clock steady
 	wake  func(uid types.UID)
 	// changed is readable after the earliest time may have changed.
 	changed chan struct{}
 
-	mu sync.Mutex
-	at map[types.UID]time.Time
+	mu     sync.Mutex
+	begins map[types.UID]beginning
+	at     map[types.UID]time.Time
 	// steps cancel the steps that are under way for pods with a deadline.
 	steps map[types.UID]context.CancelCauseFunc
 }
 
 func newDeadlines(c clock.WithTicker, wake func(uid types.UID)) *deadlines {
-	return &deadlines{clock: c, wake: wake, changed: make(chan struct{}, 1), at: map[types.UID]time.Time{}, steps: map[types.UID]context.CancelCauseFunc{}}
+	return &deadlines{
+		clock: steady{c, c.Now()}, wake: wake, changed: make(chan struct{}, 1),
+		begins: map[types.UID]beginning{}, at: map[types.UID]time.Time{}, steps: map[types.UID]context.CancelCauseFunc{},
+	}
+}
+
+// began returns when a pod with this start time began. That is decided when the start time is first
+// seen, by the wall clock, which shows now. If the start is in the future, the clock shows a wrong time: the
+// pod begins now.
+func (d *deadlines) began(uid types.UID, start, now time.Time) time.Time {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	b, known := d.begins[uid]
+	if !known || !b.start.Equal(start) {
+		b = beginning{start, d.clock.Now().Add(-max(0, now.Sub(start)))}
+		d.begins[uid] = b
+	}
+	return b.at
 }
 
 // begin returns a context for a step of the pod, which ends at the pod's deadline (W5).
@@ -121,10 +154,11 @@ func (d *deadlines) set(uid types.UID, at time.Time) {
 	}
 }
 
-// forget drops the pod's wake-up.
+// forget drops the pod's wake-up, and when it began.
 func (d *deadlines) forget(uid types.UID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	delete(d.begins, uid)
 	delete(d.at, uid)
 }
 

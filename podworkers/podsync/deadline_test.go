@@ -35,9 +35,9 @@ func TestDeadlineCountsFromTheLocalStart(t *testing.T) {
 		"start at an API": {ptr.To[int64](10), nil, at(50), 60},
 	} {
 		pod := &v1.Pod{Spec: v1.PodSpec{ActiveDeadlineSeconds: test.deadline}, Status: v1.PodStatus{StartTime: test.api}}
-		got, has := deadlineOf(pod, &v1.PodStatus{StartTime: test.local})
-		if has != (test.want != 0) || has && got.Unix() != test.want {
-			t.Errorf("%s: %v, %v", name, got, has)
+		start, limit, has := deadlineOf(pod, &v1.PodStatus{StartTime: test.local})
+		if has != (test.want != 0) || has && start.Add(limit).Unix() != test.want {
+			t.Errorf("%s: %v after %v, %v", name, limit, start, has)
 		}
 	}
 }
@@ -88,8 +88,8 @@ func TestDeadlineBeyondAllTime(t *testing.T) {
 	for _, seconds := range []int64{10_000_000_000, math.MaxInt64} {
 		pod := deadlinePod(start)
 		pod.Spec.ActiveDeadlineSeconds = &seconds
-		if at, has := deadlineOf(pod, &v1.PodStatus{}); !has || at.Before(start.AddDate(40, 0, 0)) {
-			t.Errorf("%d s: %v", seconds, at)
+		if at, limit, has := deadlineOf(pod, &v1.PodStatus{}); !has || at.Add(limit).Before(start.AddDate(40, 0, 0)) {
+			t.Errorf("%d s: %v after %v", seconds, limit, at)
 		}
 	}
 }
@@ -138,6 +138,67 @@ func TestPodFailsAtItsDeadline(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// settable is the clock of a machine whose wall clock is set; time passes as before.
+type settable struct {
+	clock.RealClock
+	by time.Duration
+}
+
+func (c *settable) Now() time.Time                  { return time.Now().Add(c.by) }
+func (c *settable) Since(t time.Time) time.Duration { return time.Since(t) } // of a time before it is set
+
+// TestSetClockMovesNoDeadline: W3. A pod that started 4 s ago has 6 s left, however the wall clock is set meanwhile. A pod that
+// seems to start in the future starts now.
+func TestSetClockMovesNoDeadline(t *testing.T) {
+	const years = 365 * 24 * time.Hour
+	for name, test := range map[string]struct {
+		started, by time.Duration
+		seconds     int64 // from the step on
+		want        time.Duration
+	}{
+		"not set":                     {-4 * time.Second, 0, 10, 6 * time.Second},
+		"set ahead, as after a boot":  {-4 * time.Second, 56 * years, 10, 6 * time.Second},
+		"set back":                    {-4 * time.Second, -time.Hour, 10, 6 * time.Second},
+		"set ahead, deadline moved":   {-4 * time.Second, 56 * years, 30, 26 * time.Second},
+		"set back, deadline moved":    {-4 * time.Second, -time.Hour, 30, 26 * time.Second},
+		"from before a boot":          {56 * years, 56 * years, 10, 10 * time.Second},
+		"from before, deadline moved": {56 * years, 56 * years, 30, 30 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n, c := newNode(t), &settable{}
+				woken := make(chan struct{}, 100)
+				s := n.syncer(func(o *Options) {
+					o.Clock = c
+					o.Wake = func(types.UID) { woken <- struct{}{} }
+				})
+				ctx, cancel := context.WithCancel(t.Context())
+				ended := make(chan error)
+				go func() { ended <- s.Run(ctx) }()
+				begin := time.Now()
+				pod := deadlinePod(begin.Add(test.started))
+				sync := func() bool {
+					result, err := s.SyncPod(ctx, podworkers.Sync, pod, nil, viewOf(runtime.Running))
+					if err != nil {
+						t.Error(err)
+					}
+					return result.Terminal
+				}
+				over := sync()
+				c.by, pod.Spec.ActiveDeadlineSeconds = test.by, &test.seconds
+				for over = over || sync(); !over; over = sync() {
+					<-woken
+				}
+				if after := time.Since(begin); after != test.want {
+					t.Errorf("over after %v, want %v", after, test.want)
+				}
+				cancel()
+				<-ended
+			})
+		})
+	}
 }
 
 // TestDeadlineIsForgotten: a pod that no longer has a deadline, or that stops, is not woken.
