@@ -126,20 +126,11 @@ func (h *Housekeeper) answer(ctx context.Context, c *collection) (ended bool) {
 		select {
 		case q := <-c.questions:
 			timer.Stop()
+			late := acted > 0 && h.options.Clock.Since(start) > removalBudget
 			if q.done {
 				acted++
-				h.collected(q)
-				q.allowed <- true
-				continue
 			}
-			held, late := len(h.outcomes), acted > 0 && h.options.Clock.Since(start) > removalBudget
-			allowed := h.mayCollect(q.action)
-			if allowed && late {
-				allowed, more = false, true
-				h.skip(q.action, passTooLong())
-			}
-			q.allowed <- allowed && h.permits(q.action)
-			c.skipped = c.skipped || slices.ContainsFunc(h.outcomes[held:], func(o outcome) bool { return o.Result == skipped })
+			more = h.reply(c, q, late) || more
 		case <-c.ended:
 			timer.Stop()
 			return true
@@ -151,6 +142,27 @@ func (h *Housekeeper) answer(ctx context.Context, c *collection) (ended bool) {
 			return false
 		}
 	}
+}
+
+// reply answers one question; late says that the pass has no time left for it. It reports whether another pass has to make time.
+func (h *Housekeeper) reply(c *collection, q question, late bool) (more bool) {
+	allowed := false
+	defer func() { q.allowed <- allowed }() // also if the host panics: otherwise the run would never end
+	if q.done {
+		h.collected(q)
+		return false
+	}
+	held := len(h.outcomes)
+	switch {
+	case !h.mayCollect(q.action):
+	case late:
+		h.skip(q.action, passTooLong())
+		more = true
+	default:
+		allowed = h.permits(q.action)
+	}
+	c.skipped = c.skipped || slices.ContainsFunc(h.outcomes[held:], func(o outcome) bool { return o.Result == skipped })
+	return more
 }
 
 // mayCollect reports whether the collector may remove something, provided that the rates and the

@@ -304,6 +304,47 @@ func TestEndOfPassesEndsRemovals(t *testing.T) {
 	})
 }
 
+// TestPanicEndsNoCollection (DR5, HI12): a veto that panics keeps only its object. The collector goes on, and collects it once the
+// veto answers; no goroutine is left.
+func TestPanicEndsNoCollection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		broken := true
+		n := newNode(t, func(o *Options) {
+			o.Veto = func(a Action) error {
+				if broken && a.PodUID == "a" {
+					panic("broken")
+				}
+				return nil
+			}
+		})
+		n.content["a"], n.content["b"] = true, true
+		ctx, cancel := context.WithCancel(t.Context())
+		pass := func() (panicked any) {
+			defer func() { panicked = recover() }() // as the loop does
+			_, err := n.Housekeep(ctx, func(critical func()) { n.fenced = true; critical(); n.fenced = false })
+			if err != nil {
+				t.Error(err)
+			}
+			return nil
+		}
+		if pass() == nil {
+			t.Error("the panic did not reach the caller")
+		}
+		if p := pass(); p != nil {
+			t.Errorf("the next pass: %v", p)
+		}
+		n.did(t, "the other one is collected", "collect b")
+		broken = false
+		<-time.After(time.Minute)
+		if p := pass(); p != nil {
+			t.Errorf("the last pass: %v", p)
+		}
+		n.did(t, "then the first", "collect a")
+		cancel()
+		n.Wait()
+	})
+}
+
 // patient is content whose folders do not go before their context ends.
 type patient struct{ *node }
 
