@@ -27,8 +27,6 @@ func (m *Mirrored) TranslateUID(uid types.UID) types.UID { return m.Store.Transl
 // earlier life the mirror pod counts once this life has a status, which then says what is known of it,
 // unless the mirror pod ended with that life (IN14).
 func (m *Mirrored) MirrorOf(static *v1.Pod) *v1.Pod {
-	println("MIRROROF", m.Lived(static.UID))
-
 	mirror := m.Store.MirrorOf(static)
 	switch {
 	case mirror == nil || mirror.Annotations[podinfo.AnnotationMirror] != podinfo.ConfigHash(static):
