@@ -230,3 +230,36 @@ func TestNewGateRefusesNil(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// later is an Asker whose verdict is what its function says.
+type later func() (admission.Verdict, error)
+
+func (l later) Ask(admission.Request) (admission.Verdict, error) { return l() }
+func (l later) Admit(admission.Request) admission.Verdict {
+	return admission.Refuse("Admit", "asked as one that cannot wait")
+}
+
+// TestJudge: AD2, IN6. The first refusal wins; a handler that panics, and an Asker without a verdict, are an error.
+func TestJudge(t *testing.T) {
+	open := errors.New("no connection")
+	never := later(func() (admission.Verdict, error) { panic("asked after a verdict") })
+	for name, tc := range map[string]struct {
+		handlers []admission.Handler
+		reason   string
+		err      string
+	}{
+		"no handler":          {},
+		"refused":             {handlers: []admission.Handler{refuse("x", "No"), refuse("web", "First"), never}, reason: "First"},
+		"an Asker's verdict":  {handlers: []admission.Handler{later(func() (admission.Verdict, error) { return admission.Refuse("No", ""), nil }), never}, reason: "No"},
+		"an Asker without":    {handlers: []admission.Handler{later(func() (admission.Verdict, error) { return admission.Verdict{}, open }), never}, err: "no connection"},
+		"a handler's panic":   {handlers: []admission.Handler{admission.HandlerFunc(func(admission.Request) admission.Verdict { panic("oops") }), never}, err: "a handler panicked: oops"},
+		"the panic of an Ask": {handlers: []admission.Handler{later(func() (admission.Verdict, error) { panic("oops") })}, err: "a handler panicked: oops"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v, err := admission.Judge(tc.handlers, admission.Request{Pod: pod("web")})
+			if v.Reason != tc.reason || (err == nil) != (tc.err == "") || err != nil && err.Error() != tc.err {
+				t.Errorf("%q, %v, want %q, %q", v.Reason, err, tc.reason, tc.err)
+			}
+		})
+	}
+}

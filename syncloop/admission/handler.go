@@ -93,11 +93,12 @@ func Judge(handlers []Handler, r Request) (Verdict, error) {
 
 // ask asks a handler and turns a panic into an error.
 func ask(h Handler, r Request) (v Verdict, err error) {
-	if a, ok := h.(Asker); ok {
-		return a.Ask(r)
-	}
 	var unlisted *foreign.Calls // the pod without a verdict is listed
-	err = unlisted.Contain(foreign.Call{Name: "a handler"}, func() error {
+	err = unlisted.Contain(foreign.Call{Name: "a handler"}, func() (err error) {
+		if a, ok := h.(Asker); ok {
+			v, err = a.Ask(r)
+			return err
+		}
 		v = h.Admit(r)
 		return nil
 	})
