@@ -92,7 +92,12 @@ func (h userHandler) ask(r admission.Request, late func()) (admission.Verdict, e
 	return foreign.Quick(h.users.Calls, foreign.Call{
 		Kind: problem.Function, Name: h.name, UID: r.Pod.UID, Pod: problem.Of(r.Pod.Namespace, r.Pod.Name, r.Pod.UID), About: r.Pod,
 		Patience: problem.FunctionLimit,
-	}, late, func() (admission.Verdict, error) { return h.handler.Admit(r), nil })
+	}, late, func() (admission.Verdict, error) {
+		if a, ok := h.handler.(admission.Asker); ok {
+			return a.Ask(r)
+		}
+		return h.handler.Admit(r), nil
+	})
 }
 
 // Admit is for callers that cannot handle an open verdict: it turns one into a refusal.

@@ -96,6 +96,48 @@ func TestHandlerOfAUser(t *testing.T) {
 	})
 }
 
+// licences is an Asker of a user, which has a verdict once it is connected.
+type licences struct{ connected *atomic.Bool }
+
+var errNotConnected = errors.New("the licence server is not connected")
+
+func (l licences) Ask(admission.Request) (admission.Verdict, error) {
+	if !l.connected.Load() {
+		return admission.Verdict{}, errNotConnected
+	}
+	return admission.Verdict{}, nil
+}
+
+func (l licences) Admit(admission.Request) admission.Verdict {
+	return admission.Refuse("NoLicence", "asked as one that cannot wait")
+}
+
+// TestAskerOfAUser: IN6. An Asker without a verdict makes the pod wait, and gives its turn to other pods.
+func TestAskerOfAUser(t *testing.T) {
+	for name, handlers := range map[string]func(Users, []admission.Handler, func(types.UID)) []admission.Handler{
+		"before the pod starts": Users.Handlers, "softly": Users.SoftHandlers,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				user := licences{&atomic.Bool{}}
+				wrapped := handlers(newUsers(), []admission.Handler{user}, func(types.UID) {})
+				ask := func(uid types.UID) (admission.Verdict, error) {
+					return admission.Judge(wrapped, admission.Request{Pod: &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid}}})
+				}
+				for _, uid := range []types.UID{"a", "b", "a"} {
+					if v, err := ask(uid); !errors.Is(err, errNotConnected) {
+						t.Errorf("pod %s: %v, %v", uid, v, err)
+					}
+				}
+				user.connected.Store(true)
+				if v, err := ask("a"); err != nil || !v.Admitted() {
+					t.Errorf("once connected: %v, %v", v, err)
+				}
+			})
+		})
+	}
+}
+
 // imageHost has unused images and removes them.
 type imageHost struct {
 	evictionNode

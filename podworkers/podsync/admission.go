@@ -17,14 +17,14 @@ import (
 	"github.com/podwright/podwright/syncloop/admission"
 )
 
-// blockedRetry is how long a blocked pod waits until its handlers are asked again.
+// blockedRetry is how long a pod that is blocked, or has no verdict, waits until its handlers are asked again.
 const blockedRetry = 10 * time.Second
 
 // reasonBlocked is the waiting reason of a blocked pod's containers.
 const reasonBlocked = "Blocked"
 
 // judge asks the handlers whether the pod may run now. A handler that panics, or does not
-// answer in time, counts as refusing (IN6); until its time is up, judge returns an error.
+// answer in time, counts as refusing (IN6). While there is no verdict, judge returns an error.
 func (s *Syncer) judge(pod *v1.Pod) (admission.Verdict, error) {
 	if len(s.o.Admission.Handlers) == 0 {
 		return admission.Verdict{}, nil
@@ -34,10 +34,12 @@ func (s *Syncer) judge(pod *v1.Pod) (admission.Verdict, error) {
 	switch {
 	case err == nil:
 		return v, nil
-	case errors.As(err, &open) && open.Waited < problem.FunctionLimit:
+	case errors.As(err, new(*foreign.PanicError)), errors.As(err, &open) && open.Waited >= problem.FunctionLimit:
+		return admission.Refuse(admission.ReasonUnexpected, "%v", err), nil
+	case open != nil:
 		return v, retryError{error: err, at: open.Since.Add(problem.FunctionLimit)}
 	}
-	return admission.Refuse(admission.ReasonUnexpected, "%v", err), nil
+	return v, retryError{error: err, at: s.o.Clock.Now().Add(blockedRetry)}
 }
 
 // block stops the containers of a pod that may not run now, and publishes why (AD6). pod is the desired pod as it was

@@ -13,6 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/foreign"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/pods"
@@ -111,6 +112,56 @@ func TestHandlerSeesOthersAndItsPanicRefuses(t *testing.T) {
 	s = n.syncer(withHandler(h)) // there are no others
 	if _, err := s.SyncPod(t.Context(), podworkers.Sync, web(), nil, nothing()); err != nil {
 		t.Error(err)
+	}
+}
+
+// asker gives its verdict later.
+type asker func() (admission.Verdict, error)
+
+func (a asker) Ask(admission.Request) (admission.Verdict, error) { return a() }
+func (a asker) Admit(admission.Request) admission.Verdict {
+	return admission.Refuse("NoRoom", "asked as one that cannot wait")
+}
+
+// TestOpenVerdictStopsNothing: AD6, IN6. While a handler has no verdict on a pod, nothing is started or stopped, and it is
+// asked again; one that panics, or does not answer for 10 s, refuses.
+func TestOpenVerdictStopsNothing(t *testing.T) {
+	open := errors.New("no connection")
+	unanswered := func(waited time.Duration) error {
+		return &foreign.UnansweredError{Name: "h", Since: time.Unix(1000, 0), Waited: waited}
+	}
+	for name, tc := range map[string]struct {
+		ask     func() (admission.Verdict, error)
+		blocked bool
+		retry   func(now time.Time) time.Time
+	}{
+		"no verdict":     {ask: func() (admission.Verdict, error) { return admission.Verdict{}, open }, retry: func(now time.Time) time.Time { return now.Add(10 * time.Second) }},
+		"no answer":      {ask: func() (admission.Verdict, error) { return admission.Verdict{}, unanswered(time.Second) }, retry: func(time.Time) time.Time { return time.Unix(1010, 0) }},
+		"never answered": {ask: func() (admission.Verdict, error) { return admission.Verdict{}, unanswered(10 * time.Second) }, blocked: true},
+		"panics":         {ask: func() (admission.Verdict, error) { panic("oops") }, blocked: true},
+	} {
+		for _, runs := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, runs=%t", name, runs), func(t *testing.T) {
+				n, view := newNode(t), nothing()
+				if runs {
+					view = viewOf(runtime.Running)
+				}
+				n.view = nothing()
+				pod := web()
+				pod.Spec.RestartPolicy = v1.RestartPolicyAlways
+				_, err := n.syncer(withHandler(asker(tc.ask))).SyncPod(t.Context(), podworkers.Sync, pod, nil, view)
+				if err == nil || errors.Is(err, errBlocked) != tc.blocked {
+					t.Errorf("%v, want that it is blocked: %t", err, tc.blocked)
+				}
+				if killed := slices.Contains(n.calls, "KillPod"); killed != (tc.blocked && runs) || slices.Contains(n.calls, "SyncPod") {
+					t.Errorf("%q", n.calls)
+				}
+				var retry interface{ RetryAt() time.Time }
+				if !errors.As(err, &retry) || tc.retry != nil && !retry.RetryAt().Equal(tc.retry(n.clock.Now())) {
+					t.Errorf("asked again: %v", err)
+				}
+			})
+		}
 	}
 }
 

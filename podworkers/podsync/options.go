@@ -142,7 +142,8 @@ type Mirrors interface {
 type Admission struct {
 	// Handlers are asked before every sync of a pod. While one refuses, the pod's containers
 	// are stopped and wait with the reason Blocked; the handlers are asked again every 10 s.
-	// A handler that panics counts as refusing.
+	// A handler that panics counts as refusing. While an [admission.Asker] has no verdict, nothing of
+	// the pod is started or stopped, and it is asked again every 10 s.
 	Handlers []admission.Handler
 	// Others yields the active pods except one, for the handlers. Nil means that there are none.
 	Others func(except types.UID) iter.Seq[*v1.Pod]
