@@ -79,8 +79,9 @@
 // # Stopping
 //
 // When Run's context ends, the workers detach: containers keep running, as they should
-// when an agent restarts. [Workers.Stop] with [Terminate] stops all pods first. Either
-// way a KillPod that still waits ends with [ErrStopped].
+// when an agent restarts. [Workers.Stop] with [Terminate] stops all pods first, if it is
+// called before that context ends, and is an error afterwards. Either way a KillPod that
+// still waits ends with [ErrStopped].
 //
 // # Looking inside
 //

@@ -186,6 +186,57 @@ func TestTerminateLimit(t *testing.T) {
 	})
 }
 
+// L9: Terminate succeeds only if every pod has finished; workers that end otherwise have left pods as they were.
+func TestTerminateSaysWhetherPodsFinished(t *testing.T) {
+	type workers struct {
+		*podworkers.Workers
+		endRun context.CancelFunc
+	}
+	stop := func(t *testing.T, w workers, mode podworkers.StopMode) {
+		if err := w.Stop(t.Context(), mode); err != nil {
+			t.Errorf("mode %d: %v", mode, err)
+		}
+	}
+	for name, tc := range map[string]struct {
+		neverRun, finished bool
+		before, meanwhile  func(*testing.T, workers)
+	}{
+		"Run's context has ended":           {before: func(_ *testing.T, w workers) { w.endRun() }},
+		"Run's context ends meanwhile":      {meanwhile: func(_ *testing.T, w workers) { w.endRun() }},
+		"detached":                          {before: func(t *testing.T, w workers) { stop(t, w, podworkers.Detach) }},
+		"detached meanwhile":                {meanwhile: func(t *testing.T, w workers) { stop(t, w, podworkers.Detach) }},
+		"stopped at once":                   {before: func(t *testing.T, w workers) { stop(t, w, podworkers.Now) }},
+		"never run":                         {neverRun: true},
+		"terminated":                        {before: func(t *testing.T, w workers) { stop(t, w, podworkers.Terminate) }, finished: true},
+		"terminated, and its context ended": {before: func(t *testing.T, w workers) { stop(t, w, podworkers.Terminate); w.endRun() }, finished: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var l log
+				w := workers{Workers: podworkers.New(patient(&l, false), podworkers.Options{}), endRun: func() {}}
+				if !tc.neverRun {
+					w.endRun = run(t, w.Workers)
+				}
+				w.UpdatePod(create(newPod("a")))
+				w.UpdatePod(create(newPod("b")))
+				synctest.Wait()
+				if tc.before != nil {
+					tc.before(t, w)
+				}
+				stopped := make(chan error, 1)
+				go func() { stopped <- w.Stop(t.Context(), podworkers.Terminate) }()
+				synctest.Wait()
+				if tc.meanwhile != nil {
+					tc.meanwhile(t, w)
+				}
+				if err := <-stopped; (err == nil) != tc.finished || err != nil && !errors.Is(err, podworkers.ErrStopped) {
+					t.Errorf("Stop: %v", err)
+				}
+			})
+		})
+	}
+}
+
 // I23, L7: Stop names the calls that ignore everything; Run waits for them.
 func TestStopError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -213,7 +213,9 @@ func (e *StopError) Unwrap() error { return e.Err }
 
 // Stop ends the workers as mode says. From then on the outcome of updates is
 // [Stopped], and a KillPod that waits gets [ErrStopped]. Stop returns nil once
-// every call has ended: no syncer call runs afterwards.
+// every call has ended: no syncer call runs afterwards. With Terminate, it returns
+// nil only if every pod has finished, and an error that wraps [ErrStopped] if the
+// workers ended otherwise: call it before the context of Run ends.
 //
 // When ctx ends first, every call is cancelled, and Stop waits for another
 // [Options.StuckAfter] before it gives up with a [*StopError]; Run then continues
@@ -221,11 +223,11 @@ func (e *StopError) Unwrap() error { return e.Err }
 // the cause of ctx for Terminate, because pods may still be running.
 func (w *Workers) Stop(ctx context.Context, mode StopMode) error {
 	if w.stop(mode) {
-		return nil
+		return w.left(mode)
 	}
 	select {
 	case <-w.done:
-		return nil
+		return w.left(mode)
 	case <-ctx.Done():
 	}
 	w.stop(Now)
@@ -240,6 +242,19 @@ func (w *Workers) Stop(ctx context.Context, mode StopMode) error {
 	case <-limit.C():
 		return &StopError{UIDs: w.inFlight(), Err: context.Cause(ctx)}
 	}
+}
+
+// left returns an error if pods were to be terminated, and workers that have ended left some.
+func (w *Workers) left(mode StopMode) error {
+	if mode != Terminate {
+		return nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.machine.AllFinished() {
+		return fmt.Errorf("terminate all pods: %w before all of them had finished", ErrStopped)
+	}
+	return nil
 }
 
 // stop tells the machine, and reports whether everything has ended because

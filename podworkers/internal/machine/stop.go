@@ -64,14 +64,19 @@ func (m *Machine) drain(grace *int64) {
 
 // checkDrained reports, once, that nothing is left to terminate.
 func (m *Machine) checkDrained() {
-	if m.inFlight > 0 {
+	if m.inFlight > 0 || !m.AllFinished() {
 		return
-	}
-	for _, r := range m.records {
-		if !r.finished {
-			return
-		}
 	}
 	m.stopping = true
 	m.effects = append(m.effects, Effect{Kind: EffectDrained})
+}
+
+// AllFinished reports whether every pod has finished.
+func (m *Machine) AllFinished() bool {
+	for _, r := range m.records {
+		if !r.finished {
+			return false
+		}
+	}
+	return true
 }
