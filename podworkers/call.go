@@ -331,7 +331,7 @@ func (w *Workers) finish(c *call, result *machine.Result) *call {
 	if result.Err != nil && !result.Canceled {
 		w.options.Logger.V(1).Info("syncer call failed", "uid", c.UID, "phase", c.Phase.String(), "error", result.Err.Error())
 	}
-	w.lacking.note(c.UID, result.Err != nil && result.RetryWithin > 0, w.options.Clock)
+	w.lacking.note(c.UID, result.Err != nil && result.RetryWithin > 0, w.sinceOrigin)
 	b := w.event(machine.EventDone)
 	b.event.Call, b.event.Result = &c.Call, *result
 	next, _ := w.apply(b, c)

@@ -56,11 +56,12 @@ type Transition struct {
 func (w *Workers) Explain(uid types.UID) (Explanation, bool) {
 	w.mu.Lock()
 	e, ok := w.machine.Explain(uid)
+	now := w.read()
 	w.mu.Unlock()
 	if !ok {
 		return Explanation{}, false
 	}
-	return w.explanation(&e), true
+	return w.explanation(&e, now), true
 }
 
 // Snapshot explains every known pod, in order of UID. It copies under the lock
@@ -68,19 +69,20 @@ func (w *Workers) Explain(uid types.UID) (Explanation, bool) {
 func (w *Workers) Snapshot() []Explanation {
 	w.mu.Lock()
 	all := w.machine.Snapshot()
+	now := w.read()
 	w.mu.Unlock()
 	slices.SortFunc(all, func(a, b machine.Explanation) int { return cmp.Compare(a.UID, b.UID) })
 	out := make([]Explanation, 0, len(all))
 	for i := range all {
-		out = append(out, w.explanation(&all[i]))
+		out = append(out, w.explanation(&all[i], now))
 	}
 	return out
 }
 
-func (w *Workers) explanation(e *machine.Explanation) Explanation {
+func (w *Workers) explanation(e *machine.Explanation, now reading) Explanation {
 	out := Explanation{
 		UID: e.UID, Name: e.Name, Namespace: e.Namespace, Static: e.Static,
-		State: e.State, Since: w.wall(e.Since), WaitingFor: w.waitsFor(e),
+		State: e.State, Since: now.at(e.Since), WaitingFor: waitsFor(e, now),
 		Failures:             e.Attempts,
 		TerminationRequested: e.Terminating, Deleted: e.Deleted, Evicted: e.Evicted, RestartRequested: e.Restart,
 		GracePeriodSeconds: e.Grace,
@@ -94,11 +96,11 @@ func (w *Workers) explanation(e *machine.Explanation) Explanation {
 		out.LastError = e.LastErr.Error()
 	}
 	if e.Scheduled {
-		out.NextWakeUp, out.NextWakeUpReason = w.wall(e.Due), e.Why.String()
+		out.NextWakeUp, out.NextWakeUpReason = now.at(e.Due), e.Why.String()
 	}
 	for _, t := range e.Transitions {
 		out.Transitions = append(out.Transitions, Transition{
-			At: w.wall(t.At), From: t.From, To: t.To, Reason: t.Reason.String(), Count: t.Count,
+			At: now.at(t.At), From: t.From, To: t.To, Reason: t.Reason.String(), Count: t.Count,
 		})
 	}
 	return out

@@ -47,13 +47,13 @@ func (w *Workers) Hold(ctx context.Context, uid types.UID, reason string) (held 
 }
 
 // waitsFor is what a pod waits for, with the removals that keep it from starting.
-func (w *Workers) waitsFor(e *machine.Explanation) string {
+func waitsFor(e *machine.Explanation, now reading) string {
 	if len(e.Holds) == 0 {
 		return e.Waiting
 	}
 	var holds []string
 	for _, h := range e.Holds {
-		holds = append(holds, h.Reason+", since "+w.wall(h.Since).Format(time.RFC3339))
+		holds = append(holds, h.Reason+", since "+now.at(h.Since).Format(time.RFC3339))
 	}
 	return e.Waiting + ": " + strings.Join(holds, "; ")
 }

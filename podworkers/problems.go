@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/internal/problem"
 	"github.com/podwright/podwright/internal/timing"
@@ -20,7 +19,7 @@ import (
 func (w *Workers) Problems() []problem.Problem {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	now := w.wall(w.now())
+	now := w.read()
 	var out []problem.Problem
 	w.machine.Each(func(e machine.Explanation, c *machine.Call) {
 		if p, bad := w.problemOf(&e, c, now); bad {
@@ -34,7 +33,7 @@ func (w *Workers) Problems() []problem.Problem {
 }
 
 // problemOf returns what one pod waits for, if it has waited too long.
-func (w *Workers) problemOf(e *machine.Explanation, c *machine.Call, now time.Time) (problem.Problem, bool) {
+func (w *Workers) problemOf(e *machine.Explanation, c *machine.Call, now reading) (problem.Problem, bool) {
 	if c != nil {
 		if p, bad := w.problemOfCall(handle(c), e.StopGrace, now); bad {
 			return p, true
@@ -44,34 +43,34 @@ func (w *Workers) problemOf(e *machine.Explanation, c *machine.Call, now time.Ti
 		return p, bad
 	}
 	if len(e.Holds) > 0 {
-		since := w.wall(e.Since) // the removal may be older, but no pod waited for it before
-		return problem.Problem{Since: since, Waits: w.waitsFor(e), Advice: "look at what keeps the removal from ending: a mount, the disk, or the volume manager"},
-			now.Sub(since) >= problem.RemovalLimit
+		since := now.at(e.Since) // the removal may be older, but no pod waited for it before
+		return problem.Problem{Since: since, Waits: waitsFor(e, now), Advice: "look at what keeps the removal from ending: a mount, the disk, or the volume manager"},
+			now.wall.Sub(since) >= problem.RemovalLimit
 	}
-	since, failing := w.lacking.since(e.UID)
+	lacks, failing := w.lacking.since(e.UID)
 	switch {
 	case e.State.Finished() && e.Restart:
-		since := w.wall(e.WantedSince)
+		since := now.at(e.WantedSince)
 		return problem.Problem{Since: since, Waits: e.Waiting, Advice: "look at the other problems: housekeeping waits for a source's first word, or for the gate to open"},
-			now.Sub(since) >= problem.PassLimit
-	case failing && e.LastErr != nil && now.Sub(since) >= problem.SetupLimit:
-		p := problem.Problem{Since: since, Waits: "an object or a path that it refers to", Advice: "look at the cause: make what is missing, or mend the reference in the pod"}
+			now.wall.Sub(since) >= problem.PassLimit
+	case failing && e.LastErr != nil && now.elapsed-lacks >= problem.SetupLimit:
+		p := problem.Problem{Since: now.at(lacks), Waits: "an object or a path that it refers to", Advice: "look at the cause: make what is missing, or mend the reference in the pod"}
 		return p.Because(e.LastErr), true
 	case e.Why == machine.WhyNameTaken || e.Why == machine.WhyNameRunning:
-		since := w.wall(e.Since)
+		since := now.at(e.Since)
 		return problem.Problem{Since: since, Waits: e.Waiting, Advice: "look at what keeps the former pod of this name from ending"},
-			now.Sub(since) >= problem.StopLimit+timing.Seconds(e.FormerGrace)
+			now.wall.Sub(since) >= problem.StopLimit+timing.Seconds(e.FormerGrace)
 	}
 	return problem.Problem{}, false
 }
 
 // failingEnd returns what the end of a pod waits for, if attempts that each fail quickly have
 // together taken too long.
-func (w *Workers) failingEnd(e *machine.Explanation, now time.Time) (problem.Problem, bool) {
+func (w *Workers) failingEnd(e *machine.Explanation, now reading) (problem.Problem, bool) {
 	if e.Attempts == 0 || e.LastErr == nil {
 		return problem.Problem{}, false
 	}
-	p := problem.Problem{Since: w.wall(e.Since), Advice: "look at the cause, and at the container runtime's log; it is tried again every few seconds"}
+	p := problem.Problem{Since: now.at(e.Since), Advice: "look at the cause, and at the container runtime's log; it is tried again every few seconds"}
 	var limit time.Duration
 	switch {
 	case e.State.Terminating():
@@ -81,7 +80,7 @@ func (w *Workers) failingEnd(e *machine.Explanation, now time.Time) (problem.Pro
 	default:
 		return problem.Problem{}, false
 	}
-	return p.Because(e.LastErr), now.Sub(p.Since) >= limit
+	return p.Because(e.LastErr), now.wall.Sub(p.Since) >= limit
 }
 
 // step is what a call waits for.
@@ -108,8 +107,8 @@ func (w *Workers) enter(c *call, s step) {
 
 // problemOfCall returns what the call waits for, if it has waited too long. grace is the pod's
 // grace period in seconds.
-func (w *Workers) problemOfCall(c *call, grace int64, now time.Time) (problem.Problem, bool) {
-	p := problem.Problem{Since: w.wall(time.Duration(c.entered.Load()))}
+func (w *Workers) problemOfCall(c *call, grace int64, now reading) (problem.Problem, bool) {
+	p := problem.Problem{Since: now.at(time.Duration(c.entered.Load()))}
 	var limit time.Duration
 	switch c.step.Load() {
 	case stepView:
@@ -124,7 +123,7 @@ func (w *Workers) problemOfCall(c *call, grace int64, now time.Time) (problem.Pr
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return p.Because(c.cause), now.Sub(p.Since) >= limit
+	return p.Because(c.cause), now.wall.Sub(p.Since) >= limit
 }
 
 // callLimit returns how long a call of the syncer may take.
@@ -143,14 +142,15 @@ func callLimit(phase machine.Phase, grace int64) time.Duration {
 type lacking struct {
 	some atomic.Bool // pods is not empty; most calls have nothing to record
 	mu   sync.Mutex
-	pods map[types.UID]time.Time
+	pods map[types.UID]time.Duration
 }
 
 // note records the result of a call. waits: it failed because an object is missing.
-func (l *lacking) note(uid types.UID, waits bool, clock clock.PassiveClock) {
+func (l *lacking) note(uid types.UID, waits bool, sinceOrigin func() time.Duration) {
 	if !waits && !l.some.Load() {
 		return
 	}
+	now := sinceOrigin() // before the lock: Problems holds that of the workers first
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch _, known := l.pods[uid]; {
@@ -158,9 +158,9 @@ func (l *lacking) note(uid types.UID, waits bool, clock clock.PassiveClock) {
 		delete(l.pods, uid)
 	case !known:
 		if l.pods == nil {
-			l.pods = map[types.UID]time.Time{}
+			l.pods = map[types.UID]time.Duration{}
 		}
-		l.pods[uid] = clock.Now()
+		l.pods[uid] = now
 	}
 	l.some.Store(len(l.pods) > 0)
 }
@@ -169,12 +169,12 @@ func (l *lacking) note(uid types.UID, waits bool, clock clock.PassiveClock) {
 func (l *lacking) prune(known func(uid types.UID) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	maps.DeleteFunc(l.pods, func(uid types.UID, _ time.Time) bool { return !known(uid) })
+	maps.DeleteFunc(l.pods, func(uid types.UID, _ time.Duration) bool { return !known(uid) })
 	l.some.Store(len(l.pods) > 0)
 }
 
 // since returns since when the pod waits, false if it does not.
-func (l *lacking) since(uid types.UID) (time.Time, bool) {
+func (l *lacking) since(uid types.UID) (time.Duration, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	at, ok := l.pods[uid]

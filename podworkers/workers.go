@@ -184,6 +184,13 @@ func (w *Workers) now() time.Duration {
 	return w.elapsed
 }
 
+// sinceOrigin is now for callers without the lock.
+func (w *Workers) sinceOrigin() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.now()
+}
+
 // rearm wakes Run.
 func (w *Workers) rearm() {
 	select {
@@ -192,8 +199,18 @@ func (w *Workers) rearm() {
 	}
 }
 
-// wall converts a machine time to wall-clock time.
-func (w *Workers) wall(at time.Duration) time.Time { return w.origin.Add(at) }
+// reading is one moment by both clocks.
+type reading struct {
+	wall    time.Time
+	elapsed time.Duration
+}
+
+// read reads the clocks. The lock is held.
+func (w *Workers) read() reading { return reading{wall: w.options.Clock.Now(), elapsed: w.now()} }
+
+// at returns a machine time as the wall clock counts now. The clock may have been set, or the machine
+// suspended, since the origin.
+func (r reading) at(t time.Duration) time.Time { return r.wall.Add(t - r.elapsed) }
 
 // StopError says which calls did not end in time, after they were cancelled.
 type StopError struct {
