@@ -22,12 +22,12 @@ import (
 	"github.com/podwright/podwright/status"
 )
 
-// partsAgent is an agent for one pod without an Engine: pleg reads the runtime, the workers
-// decide, podsync and runtime/pods act, and the status manager tells.
+// partsAgent is an agent for one pod without an Engine: pleg reads the runtime, the workers decide, podsync and runtime/pods act, and the status manager tells.
 type partsAgent struct {
 	pleg    *pleg.Generator
 	status  *status.Manager
 	sink    *status.ChannelSink
+	calls   *podsync.Calls
 	syncer  *podsync.Syncer
 	workers *podworkers.Workers
 }
@@ -37,22 +37,25 @@ func newPartsAgent(rt *fake.Runtime, root string) (*partsAgent, error) {
 	var unread error
 	a.pleg, unread = pleg.New(rt, pleg.Options{Sequence: sequence})
 	a.status = status.NewManager(status.Options{Sinks: []status.StatusSink{a.sink}})
-	calls := podsync.NewCalls(rt, podsync.CallOptions{Cache: a.pleg}) // so that what was done is read again
-	manager, unmade := pods.New(calls, rt, pods.Options{RootDir: root, LogDir: root + "/logs", Reader: calls, Sequence: sequence})
+	a.calls = podsync.NewCalls(rt, podsync.CallOptions{Cache: a.pleg}) // so that what was done is read again
+	manager, unmade := pods.New(a.calls, rt, pods.Options{RootDir: root, LogDir: root + "/logs", Reader: a.calls, Sequence: sequence})
 	a.syncer = podsync.New(manager, a.pleg, a.status, podsync.Options{
-		Calls: calls, Content: manager,
+		Calls: a.calls, Content: manager,
 		Removable: func(uid types.UID) bool { return a.workers.ShouldPodContentBeRemoved(uid) },
 	})
 	a.workers = podworkers.New(a.syncer, podworkers.Options{Views: a.pleg})
 	return a, errors.Join(unread, unmade)
 }
 
-// run serves until ctx ends. When the runtime shows a change, the pod is looked at again.
+// run serves until ctx ends, the calls until the workers have ended. When the runtime shows a change, the pod is looked at again.
 func (a *partsAgent) run(ctx context.Context, desired *v1.Pod) error {
 	changes := a.pleg.Subscribe()
 	defer changes.Close()
-	var parts sync.WaitGroup
+	var parts, calls sync.WaitGroup
 	var ends [4]error
+	needed, over := context.WithCancel(context.WithoutCancel(ctx))
+	defer func() { over(); calls.Wait() }()
+	calls.Go(func() { _ = a.calls.Run(needed) })
 	for i, part := range []func(context.Context) error{a.pleg.Run, a.status.Run, a.syncer.Run, a.workers.Run} {
 		parts.Go(func() { ends[i] = part(ctx) })
 	}

@@ -60,7 +60,8 @@ type CallOptions struct {
 	Clock       clock.WithDelayedExecution // nil: the real clock
 }
 
-// NewCalls wraps a runtime.
+// NewCalls wraps a runtime. [Calls.Run] must run beside the workers, with a context that ends after they
+// have: otherwise a start whose step was cancelled goes on after the workers, for up to 4 min.
 func NewCalls(service cri.RuntimeService, options CallOptions) *Calls {
 	if options.Clock == nil {
 		options.Clock = clock.RealClock{}

@@ -29,6 +29,7 @@ type agent struct {
 	pleg    *pleg.Generator
 	status  *status.Manager
 	sink    *status.ChannelSink
+	calls   *podsync.Calls
 	syncer  *podsync.Syncer
 	workers *podworkers.Workers
 }
@@ -39,13 +40,13 @@ func newAgent(rt *fake.Runtime, clock clock.WithTickerAndDelayedExecution, rootD
 	sequence := &runtime.Sequence{}
 	a.pleg = must(pleg.New(rt, pleg.Options{Clock: clock, Sequence: sequence}))
 	a.status = status.NewManager(status.Options{Sinks: []status.StatusSink{a.sink}, Clock: clock})
-	calls := podsync.NewCalls(rt, podsync.CallOptions{Cache: a.pleg, Clock: clock})
-	manager := must(pods.New(calls, rt, pods.Options{
-		RootDir: rootDir, LogDir: rootDir + "/logs", Reader: calls, Sequence: sequence, Clock: clock,
+	a.calls = podsync.NewCalls(rt, podsync.CallOptions{Cache: a.pleg, Clock: clock})
+	manager := must(pods.New(a.calls, rt, pods.Options{
+		RootDir: rootDir, LogDir: rootDir + "/logs", Reader: a.calls, Sequence: sequence, Clock: clock,
 		SandboxReady: func(_ context.Context, uid types.UID, _ []string) { a.status.SetSandboxReady(uid) },
 	}))
 	a.syncer = podsync.New(manager, a.pleg, a.status, podsync.Options{
-		Calls: calls, Content: manager, Clock: clock,
+		Calls: a.calls, Content: manager, Clock: clock,
 		Removable: func(uid types.UID) bool { return a.workers.ShouldPodContentBeRemoved(uid) },
 	})
 	a.workers = podworkers.New(a.syncer, podworkers.Options{Views: a.pleg, Clock: clock})
@@ -59,13 +60,16 @@ func must[T any](made T, err error) T {
 	return made
 }
 
-// run runs the parts until ctx ends. It syncs the desired pod whenever the runtime shows
-// something new.
+// run runs the parts until ctx ends, and the calls until the workers have ended. It syncs the
+// desired pod whenever the runtime shows something new.
 func (a *agent) run(ctx context.Context, desired *v1.Pod) error {
 	changes := a.pleg.Subscribe()
 	defer changes.Close()
-	var parts sync.WaitGroup
+	var parts, calls sync.WaitGroup
 	var problems [4]error
+	needed, over := context.WithCancel(context.WithoutCancel(ctx))
+	defer func() { over(); calls.Wait() }()
+	calls.Go(func() { _ = a.calls.Run(needed) })
 	for i, part := range []func(context.Context) error{a.pleg.Run, a.status.Run, a.syncer.Run, a.workers.Run} {
 		parts.Go(func() { problems[i] = part(ctx) })
 	}
