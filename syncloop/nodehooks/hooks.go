@@ -15,8 +15,10 @@ var ErrNodeGone = errors.New("the node is not registered any more")
 
 // Hooks are the actions of an agent for its node as a whole (spec/syncloop.md 16). Each is
 // optional; the zero value does nothing. The engine calls them on its own goroutines
-// with a context that ends with Run, and they should return soon after it ends. A panic
-// counts as an error; neither stops the engine, except in Initialise.
+// with a context that ends with Run, and they should return soon after it ends. Register,
+// PublishStatus and RenewLease have 30 s per call: then the context ends and the call has
+// failed, but the hook is not called again before it has returned (IN6). A panic counts
+// as an error; neither stops the engine, except in Initialise.
 type Hooks struct {
 	// Initialise runs once, before anything else of Run. Its error ends Run.
 	Initialise func(ctx context.Context) error
