@@ -165,6 +165,49 @@ func TestLastContainerKeepsGraceOfItsProbe(t *testing.T) {
 	})
 }
 
+// spec/runtime.md 6.8: the exit of the last container decides whether the pod stops, so that a rule brings it back
+// in its sandbox.
+func TestLastContainerRestartsInItsSandboxByItsRule(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		results := probes{}
+		var w *world
+		pod := newPod(func(p *v1.Pod) {
+			p.Spec.RestartPolicy = v1.RestartPolicyNever
+			p.Spec.InitContainers = []v1.Container{container("init")}
+			app := &p.Spec.Containers[0]
+			app.LivenessProbe = &v1.Probe{TerminationGracePeriodSeconds: ptr.To[int64](5)}
+			app.RestartPolicy = ptr.To(v1.ContainerRestartPolicyNever)
+			app.RestartPolicyRules = []v1.ContainerRestartRule{{
+				Action:    v1.ContainerRestartRuleActionRestart,
+				ExitCodes: &v1.ContainerRestartRuleOnExitCodes{Operator: v1.ContainerRestartRuleOnExitCodesOpNotIn, Values: []int32{0}},
+			}}
+		})
+		w = newWorld(t, func(l fake.Launch) fake.Script {
+			if l.Container == "init" {
+				return fake.Script{Exit: &fake.Exit{After: second}}
+			}
+			return fake.Script{OnTERM: fake.Exit{Code: 143}}
+		}, func(o *pods.Options) {
+			o.Probes = probeSource{by: results, view: func() *runtime.PodStatus { return w.read(pod) }}
+		})
+		w.syncAll(pod)
+		pass(2 * second)
+		w.syncAll(pod)
+		results["app"] = [2]pods.ProbeResult{proberesult.Unknown, proberesult.Failure}
+		w.sync(pod)
+		delete(results, "app")
+		w.syncAll(pod)
+		w.wantState(pod, "init:exited app:running")
+		if got, want := w.calls(fake.RunPodSandbox, fake.StartContainer, fake.StopContainer, fake.StopPodSandbox),
+			[]string{"RunPodSandbox", "StartContainer init", "StartContainer app", "StopContainer app", "StartContainer app"}; !slices.Equal(got, want) {
+			t.Errorf("6.8: calls %q, want %q", got, want)
+		}
+		if got := w.stops(); !slices.Equal(got, []string{"app 5"}) {
+			t.Errorf("16.1: stops %v", got)
+		}
+	})
+}
+
 // spec/runtime.md 6.9, 17.7: everything starts again, sandbox and count stay; a
 // loop of resets is delayed.
 func TestRestartAllContainers(t *testing.T) {

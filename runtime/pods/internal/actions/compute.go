@@ -135,7 +135,7 @@ func everRan(status *runtime.PodStatus) bool {
 // it is done.
 func returnsAnyway(in Input) bool {
 	returns := func(c *v1.Container) bool {
-		may := restartpolicy.Effective(in.Pod, c) != v1.RestartPolicyNever || len(c.RestartPolicyRules) > 0 && c.RestartPolicy != nil ||
+		may := restartpolicy.Effective(in.Pod, c) != v1.RestartPolicyNever || hasRules(c) ||
 			in.Asked.HasContainer(c.Name)
 		return may && runsInNewSandbox(in, c)
 	}
@@ -157,6 +157,9 @@ func returnsAnyway(in Input) bool {
 	}
 	return false
 }
+
+// hasRules reports whether a container's exit may bring it back although its policy is Never.
+func hasRules(c *v1.Container) bool { return c.RestartPolicy != nil && len(c.RestartPolicyRules) > 0 }
 
 // runsInNewSandbox reports whether an app container is started in a fresh sandbox.
 // Upstream leaves out only containers with policy OnFailure that succeeded; here
@@ -222,8 +225,11 @@ func appContainers(in Input, p *Plan) {
 		}
 		p.ResizePod = p.ResizePod || reason == Resized
 		p.Kill = append(p.Kill, Kill{Record: record, Spec: c, Reason: reason, Restart: restart})
-		if restart {
+		switch {
+		case restart:
 			p.StartApp = append(p.StartApp, i)
+		case hasRules(c):
+			kept++ // its exit says what follows
 		}
 	}
 	if kept == 0 && len(p.StartApp) == 0 {

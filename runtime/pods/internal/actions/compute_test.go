@@ -249,6 +249,16 @@ func TestAppContainersFollowTheirPolicy(t *testing.T) {
 		{rule: "6.8 sidecars do not hold the pod", pod: pod(never, "s*", "a"), status: "s0:ready s=exited:0 a=exited:0", want: "start s"},
 		{rule: "6.8 running sidecar", pod: pod(onFailure, "s*", "a"), status: "s0:ready s=running a=exited:0", want: "kill pod"},
 		{rule: "6.8 the only one fails its probe under Never", pod: pod(never, "", "a"), change: probes, status: "s0:ready a=running", probes: result(success, failure), want: "kill pod, kill a LivenessProbe"},
+		{rule: "6.8 unless its exit may bring it back", pod: pod(never, "i", "a"), change: func(p *v1.Pod) { probes(p); notIn(v1.ContainerRestartPolicyNever, 0)(p) }, status: "s0:ready i=exited:0 a=running", probes: result(success, failure), want: "kill a LivenessProbe"},
+		{rule: "6.8 it exited, and its rule matches", pod: pod(never, "i", "a"), change: notIn(v1.ContainerRestartPolicyNever, 0), status: "s0:ready i=exited:0 a=exited:143", want: "start a"},
+		{rule: "6.8 it exited, and no rule matches", pod: pod(never, "i", "a"), change: notIn(v1.ContainerRestartPolicyNever, 0), status: "s0:ready i=exited:0 a=exited:0", want: "kill pod"},
+		{
+			rule: "6.8, 6.9 or restart all of them", pod: pod(never, "s*", "a"), change: func(p *v1.Pod) {
+				probes(p)
+				rules(v1.ContainerRestartPolicyNever, v1.ContainerRestartRuleActionRestartAllContainers, 143)(p)
+			},
+			status: "s0:ready s=running a=running", probes: result(failure, unknown), want: "kill a StartupProbe",
+		},
 		{rule: "6.8, 16.1 (3) it and a sidecar", pod: pod(never, "s*", "a"), change: probes, status: "s0:ready s=changed a=running", probes: result(failure, unknown), want: "kill pod, kill a StartupProbe"},
 	})
 }
