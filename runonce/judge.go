@@ -1,6 +1,7 @@
 package runonce
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -320,10 +321,12 @@ func (o *Options) broken(s *subject, now time.Time) (verdict, bool) {
 
 // waits returns what a pod waits for, as far as its status says.
 func waits(pod *v1.Pod) (reason, message string) {
-	status := &pod.Status
+	status, creating := &pod.Status, ""
 	for c := range containers(status) {
 		switch w := c.State.Waiting; {
-		case w == nil, w.Reason == "ContainerCreating", w.Reason == "PodInitializing":
+		case w == nil:
+		case w.Reason == "ContainerCreating", w.Reason == "PodInitializing":
+			creating = cmp.Or(creating, w.Message) // of a pull or a volume
 		default:
 			return w.Reason, w.Message
 		}
@@ -331,5 +334,5 @@ func waits(pod *v1.Pod) (reason, message string) {
 	if serves, _ := readiness(pod); serves && status.Phase == v1.PodRunning {
 		return reasonNotReady, "its containers are running but not ready"
 	}
-	return status.Reason, status.Message
+	return status.Reason, cmp.Or(status.Message, creating)
 }

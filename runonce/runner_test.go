@@ -245,6 +245,9 @@ func TestHungPullIsAPodThatCannotRun(t *testing.T) {
 		r := newRig(t, rt, t.TempDir(), runonce.Options{})
 		took := r.start(t.Context(), newPod("hangs", v1.RestartPolicyNever, "done")).end(time.Hour)
 		r.want("hangs CannotRun StartLimitExceeded")
+		if got := r.report.Pods[0].Message; !strings.Contains(got, "Pulling image") {
+			t.Errorf("the message is %q", got)
+		}
 		if took < 10*time.Minute || took > 11*time.Minute {
 			t.Errorf("it took %v, the start limit is 10 min", took)
 		}

@@ -53,21 +53,26 @@ func (e imageVolumeError) Unwrap() error { return e.error }
 
 // volumeFailure holds back a container if one of its volumes is not ready, before
 // anything is pulled for it. A missing image of a volume shows the same reasons as a
-// missing image of the container.
-func (st *starting) volumeFailure(ctx context.Context) *startFailure {
-	for _, vm := range st.spec.VolumeMounts {
-		err := st.volumes.failed[vm.Name]
+// missing image of the container. With another volume the container still waits for its
+// creation, and FailedMount has told of it already (spec/runtime.md 22.1).
+func (st *starting) volumeFailure() *startFailure {
+	for name := range volumesOf(st.spec) {
+		err := st.volumes.failed[name]
 		if err == nil {
 			continue
 		}
-		err = fmt.Errorf("volume mount %q: %w", vm.Name, err)
 		var e imageVolumeError
 		if errors.As(err, &e) {
 			f := st.pullFailure(e)
-			f.message = fmt.Sprintf("volume %q: %s", vm.Name, f.message)
+			f.message = fmt.Sprintf("volume %q: %s", name, f.message)
 			return f
 		}
-		return st.failed(ctx, reasonCreateContainerConfigError, err, "")
+		reason := reasonContainerCreating
+		if len(st.pod.Spec.InitContainers) > 0 {
+			reason = reasonPodInitializing
+		}
+		err = fmt.Errorf("volume %q: %w", name, err)
+		return &startFailure{name: st.spec.Name, reason: reason, message: err.Error(), err: err, held: true}
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -90,24 +91,36 @@ func (s *podSync) setUpVolumes(ctx context.Context) {
 	s.m.noteVolumes(s.pod.UID, s.volumes.ready)
 }
 
-// usedVolumes names the volumes that containers mount, use as devices or take
-// variables from.
+// usedVolumes names the volumes that containers use.
 func usedVolumes(pod *v1.Pod) map[string]bool {
 	used := map[string]bool{}
 	for _, c := range containersOf(pod) {
-		for _, m := range c.spec.VolumeMounts {
-			used[m.Name] = true
-		}
-		for _, d := range c.spec.VolumeDevices {
-			used[d.Name] = true
-		}
-		for _, e := range c.spec.Env {
-			if e.ValueFrom != nil && e.ValueFrom.FileKeyRef != nil {
-				used[e.ValueFrom.FileKeyRef.VolumeName] = true
-			}
+		for name := range volumesOf(c.spec) {
+			used[name] = true
 		}
 	}
 	return used
+}
+
+// volumesOf names the volumes that a container mounts, uses as devices or takes variables from.
+func volumesOf(c *v1.Container) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, m := range c.VolumeMounts {
+			if !yield(m.Name) {
+				return
+			}
+		}
+		for _, d := range c.VolumeDevices {
+			if !yield(d.Name) {
+				return
+			}
+		}
+		for _, e := range c.Env {
+			if e.ValueFrom != nil && e.ValueFrom.FileKeyRef != nil && !yield(e.ValueFrom.FileKeyRef.VolumeName) {
+				return
+			}
+		}
+	}
 }
 
 // volumeMaker returns the maker of a volume: the caller's manager, or the engine.

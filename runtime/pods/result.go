@@ -53,8 +53,10 @@ type Waiting struct {
 	RetryAt time.Time
 }
 
-// Reasons of failed actions (spec/runtime.md 22.1).
+// Reasons of failed actions, and of containers that wait for a volume (spec/runtime.md 22.1).
 const (
+	reasonContainerCreating          = "ContainerCreating"
+	reasonPodInitializing            = "PodInitializing"
 	reasonCrashLoopBackOff           = "CrashLoopBackOff"
 	reasonCreateContainerConfigError = "CreateContainerConfigError"
 	reasonCreateContainerError       = "CreateContainerError"

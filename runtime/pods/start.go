@@ -22,8 +22,8 @@ type startFailure struct {
 	reason, message string
 	// err is the cause, if there is one.
 	err error
-	// retryAt is when a back-off ends; held is true if only that kept the container
-	// from being tried.
+	// retryAt is when a back-off ends; held is true if that, or a volume that is not ready,
+	// kept the container from being tried.
 	retryAt time.Time
 	held    bool
 	name    string
@@ -60,7 +60,7 @@ func (s *podSync) startContainer(ctx context.Context, c member) *startFailure {
 	if f := st.checkBackOff(); f != nil {
 		return f
 	}
-	if f := st.volumeFailure(ctx); f != nil {
+	if f := st.volumeFailure(); f != nil {
 		return f
 	}
 	// From here on the runtime is called.

@@ -151,10 +151,17 @@ func TestStartFailures(t *testing.T) {
 			},
 		},
 		{
-			name: "12.1 volume kind", reason: "CreateContainerConfigError", event: "Warning Failed",
+			name: "12.1 volume kind", reason: "ContainerCreating", event: "Warning FailedMount",
 			change: func(p *v1.Pod) {
 				p.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: unsupported}}
 				p.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "v", MountPath: "/v"}}
+			},
+		},
+		{
+			name: "12.1, 12.6 device", reason: "ContainerCreating", event: "Warning FailedMount",
+			change: func(p *v1.Pod) {
+				p.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: unsupported}}
+				p.Spec.Containers[0].VolumeDevices = []v1.VolumeDevice{{Name: "v", DevicePath: "/dev/v"}}
 			},
 		},
 		{
@@ -205,8 +212,8 @@ func TestStartFailures(t *testing.T) {
 				if starts(r)[1].Err != nil {
 					t.Errorf("the other container suffers: %v", starts(r)[1].Err)
 				}
-				if !w.events.has(tc.event) {
-					t.Errorf("no event %q in %v", tc.event, w.events.list())
+				if !w.events.has(tc.event) || tc.event == "Warning FailedMount" && w.events.has("Warning Failed ") {
+					t.Errorf("no event %q, or one too many, in %v", tc.event, w.events.list())
 				}
 			})
 		})

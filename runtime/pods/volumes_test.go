@@ -204,8 +204,12 @@ func TestVolumeMounts(t *testing.T) {
 				}
 				if tc.want == "" {
 					reason := w.m.WaitingReasons(pod.UID)["app"]
-					if reason.Reason != "CreateContainerConfigError" || !strings.Contains(reason.Message, tc.err) {
-						t.Errorf("waits for %+v, want %q", reason, tc.err)
+					want := "CreateContainerConfigError"
+					if w.events.has("Warning FailedMount") {
+						want = "ContainerCreating"
+					}
+					if reason.Reason != want || !strings.Contains(reason.Message, tc.err) {
+						t.Errorf("waits for %+v, want %s and %q", reason, want, tc.err)
 					}
 					if strings.Contains(reason.Message, w.opts.RootDir) {
 						t.Errorf("12.1: the message tells a path of the node: %s", reason.Message)
@@ -279,13 +283,18 @@ func TestFailedMount(t *testing.T) {
 		disk := &disks{volume: pods.MountedVolume{HostPath: t.TempDir()}, err: errors.New("the server is away")}
 		w, _ := volumeWorld(t, func(o *pods.Options) { o.Volumes = disk })
 		pod := newPod(mounting(nfs))
+		pod.Spec.InitContainers = []v1.Container{container("init")}
+		pod.Spec.InitContainers[0].VolumeMounts = pod.Spec.Containers[0].VolumeMounts
 		w.sync(pod)
+		if got := w.m.WaitingReasons(pod.UID)["init"]; got.Reason != "PodInitializing" || got.Message != `volume "v": type nfs: the server is away` {
+			t.Errorf("22.1: waits for %+v", got)
+		}
 		if want := `Warning FailedMount  MountVolume.SetUp failed for volume "v" of type nfs: the server is away`; !w.events.has(want) {
 			t.Errorf("no event %q in %q", want, w.events.list())
 		}
 		disk.err = nil
 		w.syncAll(pod)
-		w.wantState(pod, "app:running")
+		w.wantState(pod, "init:running app:none")
 	})
 }
 
