@@ -189,7 +189,7 @@ func (w *world) checkMade(in Input, made *v1.PodStatus) {
 	if got := encode(w.T, ptrTo(Generate(other))); !bytes.Equal(got, want) {
 		w.Fatalf("depends on the order of the records:\n%s\n%s", want, got)
 	}
-	if w.old != nil && podinfo.Terminal(w.old.Phase) && made.Phase != w.old.Phase && in.override == nil && !podinfo.Terminal(made.Phase) {
+	if w.old != nil && podinfo.Terminal(w.old.Phase) && made.Phase != w.old.Phase && in.override == nil && !podinfo.Terminal(w.pod.Status.Phase) {
 		w.Fatalf("phase went from %s to %s", w.old.Phase, made.Phase)
 	}
 	w.checkReady(made)

@@ -156,13 +156,11 @@ func newGenerator(in *Input) *generator {
 func (g *generator) phase(s *v1.PodStatus, computed v1.PodPhase) {
 	api := &g.pod.Status
 	s.Phase = computed
-	if !podinfo.Terminal(s.Phase) {
-		switch {
-		case podinfo.Terminal(g.old.Phase):
-			s.Phase = g.old.Phase
-		case podinfo.Terminal(api.Phase):
-			s.Phase = api.Phase
-		}
+	switch {
+	case podinfo.Terminal(g.old.Phase): // 7.3: the manager keeps it, and conditions must agree with it
+		s.Phase = g.old.Phase
+	case !podinfo.Terminal(computed) && podinfo.Terminal(api.Phase):
+		s.Phase = api.Phase
 	}
 	g.keepReason(s)
 	if disruption := conditionOf(g.old.Conditions, v1.DisruptionTarget); disruption != nil {

@@ -70,6 +70,32 @@ func TestTerminalPhaseSticks(t *testing.T) {
 	}
 }
 
+// Spec/status.md 2.4, 5.2: a pod that was evicted has failed, and its conditions say so, although its containers end
+// with 0.
+func TestTerminalPhaseWinsOverAnotherEnd(t *testing.T) {
+	for _, c := range []struct {
+		old, want v1.PodPhase
+		code      int32
+		condition string
+	}{
+		{v1.PodFailed, v1.PodFailed, 0, "PodFailed"},
+		{v1.PodSucceeded, v1.PodSucceeded, 1, "PodCompleted"},
+		{v1.PodRunning, v1.PodSucceeded, 0, "PodCompleted"},
+	} {
+		end := record("a", 0, runtime.Exited)
+		end.ExitCode = c.code
+		got := generate(t, Input{
+			Pod: newPod(apps("a")), Runtime: view(end), Terminal: true, Old: &v1.PodStatus{Phase: c.old, Reason: "Evicted", Message: "low on disk"},
+		})
+		if got.Phase != c.want || got.Phase == c.old && got.Reason != "Evicted" {
+			t.Errorf("after %s: %s (%q), want %s", c.old, got.Phase, got.Reason, c.want)
+		}
+		if ready := conditionOf(got.Conditions, v1.PodReady); ready == nil || ready.Reason != c.condition {
+			t.Errorf("after %s: %+v, want %s", c.old, ready, c.condition)
+		}
+	}
+}
+
 // Made by an override or a status function, then copied
 // from the old status (5.5).
 func TestDisruptionTargetIsMadeOnceAndKept(t *testing.T) {
