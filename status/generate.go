@@ -189,9 +189,12 @@ func (g *generator) phase(s *v1.PodStatus, computed v1.PodPhase) {
 }
 
 // keepReason takes reason and message from the status that already had this phase, and clears them
-// if neither status had it.
+// if neither status had it. Those of a pending pod are not kept: they say what blocks it now.
 func (g *generator) keepReason(s *v1.PodStatus) {
 	s.Reason, s.Message = "", ""
+	if s.Phase == v1.PodPending {
+		return
+	}
 	if s.Phase == g.old.Phase {
 		s.Reason, s.Message = g.old.Reason, g.old.Message
 	}

@@ -69,6 +69,19 @@ func (s *Syncer) block(ctx context.Context, desired, pod *v1.Pod, view *runtime.
 	}
 }
 
+// judgedInput returns what the status of a pod is generated from before anything is done. While the
+// handlers have not answered, what they said last is shown.
+func (s *Syncer) judgedInput(pod *v1.Pod, view *runtime.PodStatus, v admission.Verdict, undecided error) status.Input {
+	in := s.input(pod, view, false, nil)
+	if undecided != nil && in.Old != nil && in.Old.Phase == v1.PodPending {
+		v = admission.Verdict{Reason: in.Old.Reason, Message: in.Old.Message}
+	}
+	if v.Admitted() || view.Running() {
+		return in
+	}
+	return s.blockedInput(pod, view, v)
+}
+
 // blockedInput returns what the status of a blocked pod is generated from.
 func (s *Syncer) blockedInput(pod *v1.Pod, view *runtime.PodStatus, v admission.Verdict) status.Input {
 	in := s.input(pod, view, false, func(st *v1.PodStatus) {

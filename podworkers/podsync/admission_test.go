@@ -228,3 +228,41 @@ func TestBlockedPodStaysBlockedWhileItIsAskedAbout(t *testing.T) {
 		}
 	}
 }
+
+// answers is a handler that may leave a question open.
+type answers func() (admission.Verdict, error)
+
+func (f answers) Ask(admission.Request) (admission.Verdict, error) { return f() }
+func (f answers) Admit(admission.Request) admission.Verdict        { panic("it is asked") }
+
+// TestBlockEndsWithItsReason: AD6, status.md 2.4: a blocked pod stays so while its handlers have not answered
+// again, and what blocked it is not shown once it is admitted, not even if an API still shows it.
+func TestBlockEndsWithItsReason(t *testing.T) {
+	n := newNode(t)
+	refused, open := admission.Refuse("NoLicense", "the server has none"), &foreign.UnansweredError{Since: n.clock.Now()}
+	verdict, err := refused, error(nil)
+	s := n.syncer(withHandler(answers(func() (admission.Verdict, error) { return verdict, err })))
+	pod := web()
+	for _, step := range []struct {
+		name            string
+		verdict         admission.Verdict
+		err             error
+		reason, waiting string
+	}{
+		{"refused", refused, nil, "NoLicense", reasonBlocked},
+		{"open", admission.Verdict{}, open, "NoLicense", reasonBlocked},
+		{"admitted", admission.Verdict{}, nil, "", "ContainerCreating"},
+		{"open again", admission.Verdict{}, open, "", "ContainerCreating"},
+	} {
+		verdict, err = step.verdict, step.err
+		_, _ = s.SyncPod(t.Context(), podworkers.Sync, pod, nil, nothing())
+		st := n.last()
+		if w := st.ContainerStatuses[0].State.Waiting; st.Phase != v1.PodPending || st.Reason != step.reason || (st.Message == "") != (step.reason == "") ||
+			w == nil || w.Reason != step.waiting {
+			t.Errorf("%s: %s %q %q, %+v", step.name, st.Phase, st.Reason, st.Message, w)
+		}
+		if step.name == "refused" {
+			pod.Status = st
+		}
+	}
+}

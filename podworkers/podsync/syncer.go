@@ -82,11 +82,7 @@ func (s *Syncer) SyncPod(ctx context.Context, _ podworkers.UpdateType, pod, _ *v
 	view = s.withKnownEnds(pod, abortedAsCreated(view))
 	seen(ctx, view)
 	verdict, undecided := s.judge(pod)
-	in := s.input(pod, view, false, nil)
-	if !verdict.Admitted() && !view.Running() {
-		in = s.blockedInput(pod, view, verdict)
-	}
-	in, withheld := asObserved(in, desired)
+	in, withheld := asObserved(s.judgedInput(pod, view, verdict, undecided), desired)
 	published, _ := s.store(pod, in)
 	s.o.Restarts.Seen(pod, view)
 	if podinfo.Terminal(published.Phase) {
