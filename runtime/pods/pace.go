@@ -5,10 +5,12 @@ import (
 	"slices"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/backoff"
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/pods/internal/crashloop"
 )
 
 // Every attempt changes something at the runtime, and each change triggers the next
@@ -24,8 +26,10 @@ const (
 
 // attempt is how often something was tried in a row.
 type attempt struct {
-	count int
-	last  time.Time
+	// definition is what was tried, as in [crashKey]: another one has pauses of its own.
+	definition string
+	count      int
+	last       time.Time
 }
 
 // next is when the attempt may be repeated.
@@ -40,7 +44,8 @@ func (a attempt) again(now time.Time) attempt {
 	if now.Sub(a.next()) > paceCalm {
 		a.count = 0
 	}
-	return attempt{count: a.count + 1, last: now}
+	a.count, a.last = a.count+1, now
+	return a
 }
 
 // attempts are a pod's failed container starts, by name, and its sandboxes.
@@ -93,33 +98,40 @@ func (m *Manager) attemptsOf(uid types.UID) *attempts {
 	return a
 }
 
+// latest returns the attempts at what the key names.
+func (a *attempts) latest(key crashloop.Key) attempt {
+	if key.Container == "" {
+		return a.sandboxes
+	}
+	if last := a.starts[key.Container]; last.definition == key.Definition {
+		return last
+	}
+	return attempt{definition: key.Definition}
+}
+
 // tried counts the start of a container, or without a name that of a sandbox.
-func (m *Manager) tried(uid types.UID, container string) {
+func (m *Manager) tried(key crashloop.Key) {
 	now := m.options.Clock.Now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	a := m.attemptsOf(uid)
-	if container == "" {
-		a.sandboxes = a.sandboxes.again(now)
+	a := m.attemptsOf(key.Pod)
+	if next := a.latest(key).again(now); key.Container == "" {
+		a.sandboxes = next
 	} else {
-		a.starts[container] = a.starts[container].again(now)
+		a.starts[key.Container] = next
 	}
 }
 
 // paced returns until when the next attempt must wait, zero if it need not wait.
-func (m *Manager) paced(uid types.UID, container string) time.Time {
+func (m *Manager) paced(key crashloop.Key) time.Time {
 	now := m.options.Clock.Now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	a := m.attempts[uid]
+	a := m.attempts[key.Pod]
 	if a == nil {
 		return time.Time{}
 	}
-	last := a.sandboxes
-	if container != "" {
-		last = a.starts[container]
-	}
-	if at := last.next(); now.Before(at) {
+	if at := a.latest(key).next(); now.Before(at) {
 		return at
 	}
 	return time.Time{}
@@ -127,7 +139,7 @@ func (m *Manager) paced(uid types.UID, container string) time.Time {
 
 // checkPace holds back a container whose starts fail at the runtime, and keeps its reason.
 func (st *starting) checkPace() *startFailure {
-	at := st.m.paced(st.pod.UID, st.spec.Name)
+	at := st.m.paced(crashKey(st.pod, st.spec))
 	if at.IsZero() {
 		return nil
 	}
@@ -136,24 +148,24 @@ func (st *starting) checkPace() *startFailure {
 }
 
 // notePace remembers how the start of a container ended.
-func (m *Manager) notePace(uid types.UID, name string, f *startFailure) {
+func (m *Manager) notePace(pod *v1.Pod, c *v1.Container, f *startFailure) {
 	switch {
 	case f == nil:
 		m.mu.Lock()
-		if a := m.attempts[uid]; a != nil {
-			delete(a.starts, name)
+		if a := m.attempts[pod.UID]; a != nil {
+			delete(a.starts, c.Name)
 		}
-		m.crashes.Started(uid, name)
+		m.crashes.Started(pod.UID, c.Name)
 		m.mu.Unlock()
 	case !f.held && (f.reason == reasonRunContainerError || f.reason == reasonCreateContainerError):
-		m.tried(uid, name)
+		m.tried(crashKey(pod, c))
 	}
 }
 
 // checkSandboxPace reports whether the pod may have a new sandbox now. Sandboxes that do
 // not last are delayed.
 func (s *podSync) checkSandboxPace() bool {
-	at := s.m.paced(s.pod.UID, "")
+	at := s.m.paced(crashloop.Key{Pod: s.pod.UID})
 	if at.IsZero() {
 		return true
 	}

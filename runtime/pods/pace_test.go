@@ -40,6 +40,23 @@ func wantPauses(t *testing.T, got []time.Duration, want ...time.Duration) {
 	}
 }
 
+// A container whose starts fail is tried at once with another image: the pauses were about the one before.
+func TestAnotherImageIsTriedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.fake.Inject(fake.Fault{Match: fake.Match{Method: fake.StartContainer}, Times: 5, Effect: fake.Effect{Err: runtime.ErrUnavailable}})
+		pod := newPod()
+		w.attempts(5, func() pods.Result { return w.sync(pod) })
+		if r := w.sync(pod); r.Acted || !r.RetryAt.After(time.Now()) {
+			t.Fatalf("it does not wait: %+v", r)
+		}
+		pod.Spec.Containers[0].Image = "example.com/app:2"
+		w.fake.Inject(fake.Fault{Match: fake.Match{Method: fake.CreateContainer}, Times: 3, Effect: fake.Effect{Err: runtime.ErrUnavailable}})
+		wantPauses(t, w.attempts(4, func() pods.Result { return w.sync(pod) }), 0, 0, 1, 2)
+		w.wantState(pod, "app:running")
+	})
+}
+
 // A container the runtime does not start is tried again with growing pauses, and
 // keeps the reason it waits for.
 func TestStartsThatFailHavePauses(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/cri"
+	"github.com/podwright/podwright/runtime/pods/internal/crashloop"
 	"github.com/podwright/podwright/runtime/pods/internal/criconfig"
 )
 
@@ -39,7 +40,7 @@ func (s *podSync) createSandbox(ctx context.Context) bool {
 		m.podEvent(s.pod, v1.EventTypeWarning, "FailedCreatePodSandBox", "Failed to create pod sandbox: %v", err)
 		return false
 	}
-	m.tried(s.pod.UID, "")
+	m.tried(crashloop.Key{Pod: s.pod.UID})
 	s.sandboxID = id
 	if m.options.Allocations != nil {
 		m.options.Allocations.noteGivenPod(s.pod.UID, criconfig.PodTotals(s.pod))

@@ -197,7 +197,7 @@ func (s *podSync) start(ctx context.Context, c member) error {
 	}
 	s.result.Actions = append(s.result.Actions, r)
 	s.m.noteStart(s.pod.UID, r)
-	s.m.notePace(s.pod.UID, r.Target, failure)
+	s.m.notePace(s.pod, c.spec, failure)
 	if failure == nil || !failure.held {
 		s.m.metrics.container(ctx, c.kind, r)
 	}
