@@ -120,8 +120,8 @@ func (st *starting) checkBackOff() *startFailure {
 		exit = st.before(record, now)
 	}
 	m.mu.Lock()
-	if hold := m.holdOf(st.pod.UID, now); st.kind != meta.Ephemeral && now.Before(hold) {
-		until, delay = hold, hold.Sub(now)
+	if hold := m.holdOf(st.pod.UID, now); st.kind != meta.Ephemeral && now.Before(hold.until) {
+		until, delay = hold.until, hold.delay
 	} else if record != nil {
 		until, delay = m.crashes.Check(crashKey(st.pod, st.spec), exit, now)
 	}
@@ -150,28 +150,33 @@ func (st *starting) before(record *runtime.ContainerStatus, now time.Time) crash
 	return exit
 }
 
+// hold is the delay of a pod that was reset, and its end.
+type hold struct {
+	until time.Time
+	delay time.Duration
+}
+
 // holdAfter delays a pod after a reset as long as the container that caused it
 // (spec/runtime.md 17.7): the reset removes the record that the usual delay needs.
 func (m *Manager) holdAfter(pod *v1.Pod, c *v1.Container, record *runtime.ContainerStatus) {
 	exit := m.crashExit(pod, c, record)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	until := m.crashes.Hold(crashKey(pod, c), exit, m.options.Clock.Now())
-	if until.After(m.holds[pod.UID]) {
-		m.holds[pod.UID] = until
+	until, delay := m.crashes.Hold(crashKey(pod, c), exit, m.options.Clock.Now())
+	if until.After(m.holds[pod.UID].until) {
+		m.holds[pod.UID] = hold{until, delay}
 	}
 }
 
 // holdOf returns until when a pod that was reset must not start containers, zero if it may. The
 // lock must be held.
-func (m *Manager) holdOf(uid types.UID, now time.Time) time.Time {
-	hold, held := m.holds[uid]
-	if !held {
-		return time.Time{}
+func (m *Manager) holdOf(uid types.UID, now time.Time) hold {
+	h, held := m.holds[uid]
+	if held {
+		h.until = m.crashes.Bound(h.until, now)
+		m.holds[uid] = h
 	}
-	hold = m.crashes.Bound(hold, now)
-	m.holds[uid] = hold
-	return hold
+	return h
 }
 
 // crashKey names the container's delays: with another image or other resources they

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -65,7 +64,7 @@ type Manager struct {
 	// waiting has the latest start failures.
 	waiting reasons
 	// holds says, by pod, until when a pod that was reset must not start containers.
-	holds map[types.UID]time.Time
+	holds map[types.UID]hold
 	// attempts has the failed starts and sandboxes in a row, by pod.
 	attempts map[types.UID]*attempts
 	// mounted has the volumes made ready, by pod and name.
@@ -101,7 +100,7 @@ func New(rt cri.RuntimeService, imageService cri.ImageService, o Options) (*Mana
 		node:     o.describeNode(),
 		crashes:  crashloop.New(o.CrashLoopByExit.policies()),
 		random:   o.Rand,
-		holds:    map[types.UID]time.Time{},
+		holds:    map[types.UID]hold{},
 		attempts: map[types.UID]*attempts{},
 		stopping: stopNotes{},
 		stopped:  map[string]types.UID{},

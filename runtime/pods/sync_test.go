@@ -236,9 +236,13 @@ func TestRestartAllContainers(t *testing.T) {
 			p.Spec.TerminationGracePeriodSeconds = ptr.To[int64](60)
 		})
 		var resets []time.Duration
+		var delays []string
 		began := time.Now()
 		for time.Since(began) < 2*time.Minute {
 			r := w.sync(pod)
+			if delay, _, held := strings.Cut(w.m.WaitingReasons(pod.UID)["init"].Message, " restarting"); held && !slices.Contains(delays, delay) {
+				delays = append(delays, delay)
+			}
 			if r.Again {
 				resets = append(resets, time.Since(began))
 				continue
@@ -253,6 +257,9 @@ func TestRestartAllContainers(t *testing.T) {
 		want := []time.Duration{4 * second, 8 * second, 22 * second, 46 * second, 90 * second}
 		if !slices.Equal(resets, want) {
 			t.Errorf("17.7: resets at %v, want %v", resets, want)
+		}
+		if want := []string{"back-off 10s", "back-off 20s", "back-off 40s", "back-off 1m20s"}; !slices.Equal(delays, want) {
+			t.Errorf("17.7: it waits with %q, want %q", delays, want)
 		}
 		for _, s := range w.stops() {
 			if s != "app 2" {

@@ -105,6 +105,7 @@ type entry struct {
 	// held is the record that Hold was last asked about, until its answer.
 	held  string
 	until time.Time
+	delay time.Duration
 }
 
 // Table holds the delays of all containers. Make one with [New].
@@ -162,19 +163,19 @@ func (t *Table) ranLong(e *entry, x Exit, now time.Time) bool {
 // Hold is Check for a record that is about to be removed. The start that it delays
 // will come, so the delay grows at once. Asked again about the same record, Hold
 // gives the same answer.
-func (t *Table) Hold(key Key, x Exit, now time.Time) (until time.Time) {
+func (t *Table) Hold(key Key, x Exit, now time.Time) (until time.Time, delay time.Duration) {
 	if e := t.pods[key.Pod][key.Container]; e != nil && e.held == x.ID && e.definition == key.Definition {
 		e.until = t.Bound(e.until, now)
-		return e.until
+		return e.until, e.delay
 	}
-	until, _ = t.Check(key, x, now)
+	until, delay = t.Check(key, x, now)
 	e := t.pods[key.Pod][key.Container]
-	e.held, e.until = x.ID, until
+	e.held, e.until, e.delay = x.ID, until, delay
 	if !until.IsZero() {
 		e.steps++
 		e.stamp = until
 	}
-	return until
+	return until, delay
 }
 
 // Started notes that a start has succeeded. If the runtime loses the run that has begun, the next

@@ -167,11 +167,11 @@ func TestClockSetBackExtendsNoHold(t *testing.T) {
 	}
 	now = now.Add(-24 * time.Hour)
 	x := crashloop.Exit{ID: "1", StartedAt: start, FinishedAt: start, RestartCount: 1, SameDefinition: true}
-	until := table.Hold(key, x, now)
+	until, _ := table.Hold(key, x, now)
 	if until != now.Add(usual.Max) {
 		t.Errorf("hold of %v, want %v", until.Sub(now), usual.Max)
 	}
-	if again := table.Hold(key, x, now.Add(second)); again != until {
+	if again, _ := table.Hold(key, x, now.Add(second)); again != until {
 		t.Errorf("asked again: %v, before %v", again, until)
 	}
 }
@@ -183,14 +183,16 @@ func TestHoldGrowsOnceAndRepeatsItsAnswer(t *testing.T) {
 	var got []time.Duration
 	for i := range 4 {
 		x := crashloop.Exit{ID: fmt.Sprint(i), StartedAt: now, FinishedAt: now, RestartCount: i, SameDefinition: true}
-		until := table.Hold(key, x, now)
-		if again := table.Hold(key, x, now.Add(second)); again != until {
-			t.Errorf("asked again: %v, before %v", again, until)
+		until, delay := table.Hold(key, x, now)
+		if again, same := table.Hold(key, x, now.Add(second)); again != until || same != delay {
+			t.Errorf("asked again: %v (%v), before %v (%v)", again, same, until, delay)
 		}
 		if until.IsZero() {
 			until = now
 		}
-		got = append(got, until.Sub(now))
+		if got = append(got, until.Sub(now)); delay != got[i] {
+			t.Errorf("delay %v, want %v", delay, got[i])
+		}
 		now = until
 	}
 	if fmt.Sprint(got) != "[0s 10s 20s 40s]" {
