@@ -126,9 +126,10 @@ func signalName(s runtimeapi.Signal) string {
 	return strings.NewReplacer("SIGNAL_", "", "PLUS", "+", "MINUS", "-").Replace(s.String())
 }
 
-// fromNanos converts a CRI time; 0 means the moment never came.
+// fromNanos converts a CRI time. 0 means the moment never came, and so does what is left of Go's
+// zero time in nanoseconds, a negative number that CRI-O sends.
 func fromNanos(nanos int64) time.Time {
-	if nanos == 0 {
+	if nanos <= 0 {
 		return time.Time{}
 	}
 	return time.Unix(0, nanos)

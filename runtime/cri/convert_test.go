@@ -78,14 +78,16 @@ func TestImageIDFallsBack(t *testing.T) {
 	}
 }
 
-// A time of 0 means "never", not 1970: a container that could not be started has
+// A time of 0, or before 1970, means "never": a container that could not be started has
 // exited without having been started.
 func TestZeroTimes(t *testing.T) {
-	got := cri.NewContainerStatus(&runtimeapi.ContainerStatus{
-		State: runtimeapi.ContainerState_CONTAINER_EXITED, FinishedAt: 5, ExitCode: 128, Reason: "StartError",
-	}, "r")
-	if !got.CreatedAt.IsZero() || !got.StartedAt.IsZero() || !got.FinishedAt.Equal(time.Unix(0, 5)) {
-		t.Errorf("got %+v", got)
+	for _, never := range []int64{0, time.Time{}.UnixNano()} { // CRI-O sends the latter
+		got := cri.NewContainerStatus(&runtimeapi.ContainerStatus{
+			State: runtimeapi.ContainerState_CONTAINER_EXITED, StartedAt: never, FinishedAt: 5, ExitCode: 128, Reason: "StartError",
+		}, "r")
+		if !got.CreatedAt.IsZero() || !got.StartedAt.IsZero() || !got.FinishedAt.Equal(time.Unix(0, 5)) {
+			t.Errorf("%d: got %+v", never, got)
+		}
 	}
 }
 
