@@ -131,22 +131,22 @@ func (r *Runner) await(ctx context.Context, engine Engine, ended <-chan struct{}
 		if err != nil {
 			return err
 		}
-		timer := r.o.Clock.NewTimer(earlier(due, limit).Sub(now))
+		again, stop := timing.Alarm(r.o.Clock, earlier(due, limit))
 		select {
 		case <-ready:
 			ready, due = nil, now
 			clear(r.pods) // times and restarts count from here, and what an earlier run has left is gone
 		case <-r.changed:
 			due = earlier(due, last.Add(pause))
-		case <-timer.C():
+		case <-again:
 		case <-ended:
-			timer.Stop()
+			stop()
 			return errEnded
 		case <-ctx.Done():
-			timer.Stop()
+			stop()
 			return fmt.Errorf("runonce: %w", context.Cause(ctx))
 		}
-		timer.Stop()
+		stop()
 	}
 }
 

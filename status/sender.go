@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/backoff"
+	"github.com/podwright/podwright/internal/timing"
 )
 
 // sender brings changes to one sink. One goroutine starts the sends, and each send in flight has
@@ -232,10 +233,11 @@ func (s *sender) run(ctx context.Context) {
 	m := s.manager
 	for ctx.Err() == nil {
 		m.mu.Lock()
-		d, wait := s.next(m.options.Clock.Now(), m.options.MaxInFlight)
+		now := m.options.Clock.Now()
+		d, wait := s.next(now, m.options.MaxInFlight)
 		if d == nil {
 			m.mu.Unlock()
-			s.sleep(ctx, wait)
+			s.sleep(ctx, now, wait)
 			continue
 		}
 		j := s.job(d)
@@ -244,14 +246,14 @@ func (s *sender) run(ctx context.Context) {
 	}
 }
 
-// sleep waits for work.
-func (s *sender) sleep(ctx context.Context, wait time.Duration) {
-	var due <-chan time.Time
+// sleep waits for work, which is due after the wait, counted from now, if that is not negative.
+func (s *sender) sleep(ctx context.Context, now time.Time, wait time.Duration) {
+	var at time.Time
 	if wait >= 0 {
-		timer := s.manager.options.Clock.NewTimer(wait)
-		defer timer.Stop()
-		due = timer.C()
+		at = now.Add(wait)
 	}
+	due, stop := timing.Alarm(s.manager.options.Clock, at)
+	defer stop()
 	select {
 	case <-s.wake:
 	case <-due:

@@ -81,12 +81,26 @@ func noTimersForNothing(tr *tree, report report) {
 				return true
 			}
 			method, isMethod := call.Fun.(*ast.SelectorExpr)
-			if isMethod && isZero(call.Args[0]) && set("NewTimer", "Reset", "After", "AfterFunc")[method.Sel.Name] {
+			switch {
+			case !isMethod:
+			case isZero(call.Args[0]) && set("NewTimer", "Reset", "After", "AfterFunc")[method.Sel.Name]:
 				report("%s: %s(0); go on at once instead, as timing.Sleep does", tr.at(s, call.Pos()), method.Sel.Name)
+			case method.Sel.Name == "NewTimer" && isDifference(call.Args[0]):
+				report("%s: NewTimer for a moment, which may have come; use timing.Alarm", tr.at(s, call.Pos()))
 			}
 			return true
 		})
 	}
+}
+
+// isDifference reports whether an expression is the difference of two times.
+func isDifference(e ast.Expr) bool {
+	call, ok := e.(*ast.CallExpr)
+	if !ok {
+		return false
+	}
+	method, isMethod := call.Fun.(*ast.SelectorExpr)
+	return isMethod && set("Sub", "Until")[method.Sel.Name]
 }
 
 // timersHoldNoClockUp: a fake clock fills the channels of its timers, and calls the functions of AfterFunc, under a lock that

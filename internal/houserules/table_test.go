@@ -46,9 +46,9 @@ func codeRules() []rule {
 		},
 		{
 			name: "no timers for nothing", check: noTimersForNothing,
-			breach: file("pleg/a.go", "package p\n\nfunc f(c clock.Clock) { c.NewTimer(0) }\n\nfunc g(c clock.Clock) { c.AfterFunc((time.Duration(0)), nil) }\n\nfunc h(c clock.Clock) { <-c.After(0 * time.Second) }\n"),
-			keeps:  file("pleg/a.go", "package p\n\nfunc f(c clock.Clock) { c.NewTimer(1) }\n\nfunc g(c clock.Clock, n int) { c.AfterFunc(time.Duration(n), nil); Reset() }\n"),
-			finds:  []string{"pleg/a.go:3: NewTimer(0)", "pleg/a.go:5: AfterFunc(0)", "pleg/a.go:7: After(0)"},
+			breach: file("pleg/a.go", "package p\n\nfunc f(c clock.Clock) { c.NewTimer(0) }\n\nfunc g(c clock.Clock) { c.AfterFunc((time.Duration(0)), nil) }\n\nfunc h(c clock.Clock) { <-c.After(0 * time.Second) }\n\nfunc i(c clock.Clock) { c.NewTimer(due.Sub(c.Now())) }\n"),
+			keeps:  file("pleg/a.go", "package p\n\nfunc f(c clock.Clock) { c.NewTimer(1); c.NewTimer(wait()) }\n\nfunc g(c clock.Clock, n int) { c.AfterFunc(time.Duration(n), nil); Reset() }\n"),
+			finds:  []string{"pleg/a.go:3: NewTimer(0)", "pleg/a.go:5: AfterFunc(0)", "pleg/a.go:7: After(0)", "pleg/a.go:9: NewTimer for a moment"},
 		},
 		{
 			name: "timers hold no clock up", check: timersHoldNoClockUp,

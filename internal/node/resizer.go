@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/internal/podinfo"
+	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/runtime/pods"
 )
 
@@ -168,7 +169,7 @@ func (r *Resizer) PodChanged() {
 // Run decides until ctx ends.
 func (r *Resizer) Run(ctx context.Context) error {
 	for {
-		due, stop := r.timer()
+		due, stop := timing.Alarm(r.options.Clock, r.options.Allocations.NextRetry())
 		timed := false
 		select {
 		case <-ctx.Done():
@@ -214,16 +215,6 @@ func requested(list []*v1.Pod, class v1.PodQOSClass) (sum int64) {
 		}
 	}
 	return sum
-}
-
-// timer returns a channel that fires when deferred resizes are due, or never if there are none.
-func (r *Resizer) timer() (due <-chan time.Time, stop func()) {
-	at := r.options.Allocations.NextRetry()
-	if at.IsZero() {
-		return nil, func() {}
-	}
-	t := r.options.Clock.NewTimer(at.Sub(r.options.Clock.Now()))
-	return t.C(), func() { t.Stop() }
 }
 
 func (r *Resizer) report(err error) {

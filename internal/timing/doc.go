@@ -1,4 +1,4 @@
-// Package timing gives contexts a time limit on an injected clock, waits on a clock ([Sleep]),
+// Package timing gives contexts a time limit on an injected clock, waits on a clock ([Sleep]) and for a moment ([Alarm]),
 // turns seconds into durations, spreads delays ([Jitter]), and bounds how long calls that may hang hold
 // up others ([Batch]).
 //

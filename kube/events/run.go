@@ -76,16 +76,12 @@ func (r *Recorder) next(now time.Time) (e *outgoing, dropped int, more bool) {
 // await returns when there may be something to send that there was not at the given time, or ctx ends. If
 // new events do not count and no namespace waits, it returns false.
 func (r *Recorder) await(ctx context.Context, now time.Time, fresh bool) bool {
-	var again <-chan time.Time
 	until, waits := r.held.earliest(now)
 	if !waits && !fresh {
 		return false
 	}
-	if waits {
-		timer := r.options.Clock.NewTimer(until.Sub(r.options.Clock.Now()))
-		defer timer.Stop()
-		again = timer.C()
-	}
+	again, stop := timing.Alarm(r.options.Clock, until)
+	defer stop()
 	select {
 	case <-r.queue.more:
 	case <-again:

@@ -8,6 +8,7 @@ import (
 
 	"github.com/podwright/podwright/internal/backoff"
 	"github.com/podwright/podwright/internal/durable"
+	"github.com/podwright/podwright/internal/timing"
 )
 
 // errRunning is the error of a second Run.
@@ -57,24 +58,15 @@ func (c *Cache) waitForWork(ctx context.Context) bool {
 		return false
 	}
 	next, waiting := c.nextTime()
-	if !waiting {
-		select {
-		case <-c.wake:
-			return true
-		case <-ctx.Done():
-			return false
-		}
-	}
-	left := next.Sub(c.options.Clock.Now())
-	if left <= 0 {
+	if waiting && !next.After(c.options.Clock.Now()) {
 		return true
 	}
-	timer := c.options.Clock.NewTimer(left)
-	defer timer.Stop()
+	due, stop := timing.Alarm(c.options.Clock, next)
+	defer stop()
 	select {
 	case <-c.wake:
 		return true
-	case <-timer.C():
+	case <-due:
 		return true
 	case <-ctx.Done():
 		return false

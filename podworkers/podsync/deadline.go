@@ -191,12 +191,7 @@ func (d *deadlines) run(ctx context.Context) error {
 			d.cut(uid)
 			d.wake(uid)
 		}
-		var timer <-chan time.Time
-		stop := func() bool { return true }
-		if !next.IsZero() {
-			t := d.clock.NewTimer(next.Sub(d.clock.Now()))
-			timer, stop = t.C(), t.Stop
-		}
+		timer, stop := timing.Alarm(d.clock, next)
 		select {
 		case <-ctx.Done():
 			stop()

@@ -281,21 +281,14 @@ func (f *Runtime) await(ctx context.Context, check func() (done bool, next time.
 		if done {
 			return nil
 		}
-		var timeC <-chan time.Time
-		var timer clock.Timer
-		if !next.IsZero() {
-			timer = f.timerAt(next)
-			timeC = timer.C()
-		}
+		due, stop := timing.Alarm(f.clock, next)
 		select {
-		case <-timeC:
+		case <-due:
 		case <-changed:
 		case <-ctx.Done():
 		case <-stopped:
 		}
-		if timer != nil {
-			timer.Stop()
-		}
+		stop()
 		if err := contextError(ctx); err != nil {
 			return err
 		}
@@ -304,36 +297,6 @@ func (f *Runtime) await(ctx context.Context, check func() (done bool, next time.
 		}
 	}
 }
-
-// timerAt returns a timer for a moment. Clocks take durations: if a fake clock is
-// stepped between reading it and making the timer, the timer is late, or never fires
-// if the clock is not stepped again. The timer is then made again. The tries are
-// limited because a clock that runs by itself never stands still.
-func (f *Runtime) timerAt(moment time.Time) clock.Timer {
-	for try := 0; ; try++ {
-		now := f.clock.Now()
-		if !moment.After(now) {
-			// A fake clock fires a timer of 0 only at its next step.
-			return firedTimer{}
-		}
-		timer := f.clock.NewTimer(moment.Sub(now))
-		if try == 3 || f.clock.Now().Equal(now) {
-			return timer
-		}
-		timer.Stop()
-	}
-}
-
-// firedTimer is a timer whose moment has passed.
-type firedTimer struct{}
-
-func (firedTimer) C() <-chan time.Time {
-	c := make(chan time.Time)
-	close(c)
-	return c
-}
-func (firedTimer) Stop() bool               { return false }
-func (firedTimer) Reset(time.Duration) bool { return false }
 
 // dueItem is something that happens at a moment.
 type dueItem struct {

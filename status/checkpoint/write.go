@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/backoff"
+	"github.com/podwright/podwright/internal/timing"
 )
 
 // maxBatch bounds the records of one batch, maxLazy the lazy ones in it, so that waits stay short.
@@ -44,13 +45,14 @@ func (k *Keeper) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		retry := k.keepReserve(k.options.Clock.Now())
 		k.mu.Lock()
-		jobs, wait := k.next(k.options.Clock.Now())
+		now := k.options.Clock.Now()
+		jobs, wait := k.next(now)
 		k.mu.Unlock()
 		if len(jobs) == 0 {
 			if wait < 0 || retry >= 0 && retry < wait {
 				wait = retry
 			}
-			k.sleep(ctx, wait)
+			k.sleep(ctx, now, wait)
 			continue
 		}
 		k.write(last, jobs)
@@ -94,14 +96,14 @@ func (k *Keeper) rest(failed map[types.UID]bool) (jobs []job) {
 	return jobs[:min(maxBatch, len(jobs))]
 }
 
-// sleep waits for work.
-func (k *Keeper) sleep(ctx context.Context, wait time.Duration) {
-	var due <-chan time.Time
+// sleep waits for work, which is due after the wait, counted from now, if that is not negative.
+func (k *Keeper) sleep(ctx context.Context, now time.Time, wait time.Duration) {
+	var at time.Time
 	if wait >= 0 {
-		timer := k.options.Clock.NewTimer(wait)
-		defer timer.Stop()
-		due = timer.C()
+		at = now.Add(wait)
 	}
+	due, stop := timing.Alarm(k.options.Clock, at)
+	defer stop()
 	select {
 	case <-k.wake:
 	case <-due:

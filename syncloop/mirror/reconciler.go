@@ -178,12 +178,7 @@ func (r *Reconciler) Run(ctx context.Context) error {
 		if w != nil || deleted {
 			continue
 		}
-		var due <-chan time.Time
-		stop := func() {}
-		if !at.IsZero() {
-			timer := r.options.Clock.NewTimer(at.Sub(r.options.Clock.Now()))
-			due, stop = timer.C(), func() { timer.Stop() }
-		}
+		due, stop := timing.Alarm(r.options.Clock, at)
 		select {
 		case <-ctx.Done():
 		case <-r.kick:

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/cri"
 )
@@ -82,21 +83,13 @@ func (l *Limiter) enter(ctx context.Context, job Job) (*Turn, error) {
 // for the others.
 func (l *Limiter) await(ctx context.Context, t *Turn) error {
 	for {
-		due, watching := l.watch(t)
-		var fired <-chan time.Time
-		var timer clock.Timer
-		if watching {
-			timer = l.clock.NewTimer(max(due, 0))
-			fired = timer.C()
-		}
+		fired, stop := timing.Alarm(l.clock, l.watch(t))
 		select {
 		case <-t.wake:
 		case <-fired:
 		case <-ctx.Done():
 		}
-		if timer != nil {
-			timer.Stop()
-		}
+		stop()
 		if err := ctx.Err(); err != nil {
 			l.end(ctx, t, false)
 			return err
@@ -112,16 +105,16 @@ func (l *Limiter) await(ctx context.Context, t *Turn) error {
 	}
 }
 
-// watch says how long the turn has to watch the time, if it is the one that does.
-func (l *Limiter) watch(t *Turn) (time.Duration, bool) {
+// watch returns until when the turn has to watch the time, zero if it is not the one that does.
+func (l *Limiter) watch(t *Turn) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	due, ok := l.queue.Next()
 	if !ok || l.queue.waiting[0] != t {
-		return 0, false
+		return time.Time{}
 	}
 	l.watcher, l.due = t, due
-	return due.Sub(l.clock.Now()), true
+	return due
 }
 
 // end removes a turn from the queue.
