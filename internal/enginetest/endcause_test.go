@@ -29,13 +29,13 @@ import (
 type ending struct {
 	name, reason string
 	api          bool // the pods are those of an API; otherwise they are static
+	comesBack    bool // once the pods have ended, their next life begins
 	configure    func(c *podwright.Config, node *scarce)
 	// decide makes the first agent decide; it returns before or when ctx ends.
 	decide func(ctx context.Context, s *endingScene)
 }
 
-// waysToEnd returns all ways, each for static pods and for those of an API. A static pod starts
-// again when its node is back after a shutdown, so that case is missing.
+// waysToEnd returns all ways, each for static pods and for those of an API.
 func waysToEnd() []ending {
 	var out []ending
 	for _, api := range []bool{false, true} {
@@ -58,14 +58,15 @@ func waysToEnd() []ending {
 				decide: func(_ context.Context, s *endingScene) { s.tell(append(s.pods(), dns())...) },
 			},
 			ending{name: "deadline", reason: "DeadlineExceeded", api: api},
+			ending{
+				name: "shutdown", reason: "Terminated", api: api, comesBack: !api,
+				decide: func(ctx context.Context, s *endingScene) {
+					_, _ = s.agent.engine.Shutdown(ctx, shutdown.Plan{Groups: []shutdown.Group{{Time: 20 * time.Second}}})
+				},
+			},
 		)
 	}
-	return append(out, ending{
-		name: "shutdown", reason: "Terminated", api: true,
-		decide: func(ctx context.Context, s *endingScene) {
-			_, _ = s.agent.engine.Shutdown(ctx, shutdown.Plan{Groups: []shutdown.Group{{Time: 20 * time.Second}}})
-		},
-	})
+	return out
 }
 
 // dns is the critical pod that the victims make room for.
@@ -99,6 +100,9 @@ func (s *endingScene) pods() []*v1.Pod {
 		}
 		if s.name == "deadline" && name != "quiet" {
 			pod.Spec.ActiveDeadlineSeconds = ptr.To[int64](20)
+		}
+		if s.comesBack && name == "victim-0" {
+			pod.Spec.RestartPolicy = v1.RestartPolicyNever
 		}
 		out = append(out, pod)
 	}
@@ -205,7 +209,11 @@ func (e ending) play(t *testing.T, at, again int, kept bool) (points int) {
 	<-time.After(2 * time.Minute)
 	synctest.Wait()
 	for _, uid := range endingVictims {
-		s.check(uid, signalled[uid])
+		if e.comesBack {
+			s.checkNextLife(uid, signalled[uid])
+		} else {
+			s.check(uid, signalled[uid])
+		}
 	}
 	if e.name != "shutdown" {
 		if p := s.agent.pod("uid-quiet"); p.Status.Phase != v1.PodRunning || starts(s.rt, "uid-quiet") != 1 || s.rt.Running("uid-quiet", "main") != 1 {
@@ -248,6 +256,20 @@ func (s *endingScene) check(uid types.UID, signalled bool) {
 	}
 }
 
+// checkNextLife checks the outcome for a victim that comes back: it has ended in full and runs again, on an empty
+// volume, or nothing was done about it and it still runs.
+func (s *endingScene) checkNextLife(uid types.UID, signalled bool) {
+	s.t.Helper()
+	st := s.agent.pod(uid).Status
+	told, _ := s.sink.of(uid)
+	_, err := os.Stat(scratchFile(s.root, uid))
+	lives, ended, keeps := starts(s.rt, uid), signalled || slices.Contains(told, v1.PodFailed), err == nil
+	untouched, again := lives == 1 && !ended && keeps, lives == 2 && !keeps
+	if st.Phase != v1.PodRunning || s.rt.Running(uid, "main") != 1 || !untouched && !again {
+		s.t.Errorf("%s: %d starts, signalled %t, keeps its data %t, told %v, status %s %q: %s", uid, lives, signalled, keeps, told, st.Phase, st.Reason, s.agent.explain(uid))
+	}
+}
+
 // checkNothingHeld checks that a victim keeps no data and, if it is static and had to end to free
 // resources, no containers.
 func (s *endingScene) checkNothingHeld(uid types.UID) {
@@ -262,7 +284,8 @@ func (s *endingScene) checkNothingHeld(uid types.UID) {
 
 // TestCauseOfAnEndSurvivesEveryPoint: IN8, CK6. From the moment an end is decided, the agent is
 // killed before and after each operation on the disk, runtime call and message to a sink. The pod
-// is Failed with that reason, once, is never Running without containers, and never runs again.
+// is Failed with that reason, once, is never Running without containers, and never runs again; a
+// static pod that ended with its node does so in full before its next life.
 func TestCauseOfAnEndSurvivesEveryPoint(t *testing.T) {
 	t.Parallel()
 	step := 5

@@ -70,9 +70,9 @@ type continuation struct {
 // continuationOf decides how a pod continues, given its record.
 func continuationOf(pod *v1.Pod, r *checkpoint.Record, now time.Time) continuation {
 	var c continuation
-	removed := removedBySource(pod, r)
+	removed, withNode := removedBySource(pod, r), endedWithNode(pod, r)
 	// A pod that is being deleted gets no other life (RT2).
-	if pod.DeletionTimestamp == nil && (r.Finished && (!r.Terminal() || removed) || endedWithNode(pod, r)) {
+	if pod.DeletionTimestamp == nil && (r.Finished && (!r.Terminal() || removed || withNode) || refusedByNode(pod, r)) {
 		c.newLife = true
 		return c
 	}
@@ -83,8 +83,8 @@ func continuationOf(pod *v1.Pod, r *checkpoint.Record, now time.Time) continuati
 		return c
 	}
 	c.kill, c.began = killOf(r, now), !r.StartedAt.IsZero() && !r.Finished
-	// A pod that was removed and is desired again: its next life begins after this end.
-	c.again = !r.Termination.Evicted && podinfo.Static(pod) && pod.DeletionTimestamp == nil && (!r.Terminal() || removed)
+	// A pod that was removed and is desired again, or that was ending with its node: its next life begins after this end.
+	c.again = podinfo.Static(pod) && pod.DeletionTimestamp == nil && (withNode || !r.Termination.Evicted && (!r.Terminal() || removed))
 	return c
 }
 
@@ -96,10 +96,15 @@ func removedBySource(pod *v1.Pod, r *checkpoint.Record) bool {
 		(t.Deleted || t.Cause == checkpoint.CauseDeleted || t.Cause == checkpoint.CauseKilled)
 }
 
-// endedWithNode reports whether a static pod ended, or was refused, only because its node stopped:
-// it starts again when the node is back.
+// endedWithNode reports whether the end of a static pod was decided only because its node stopped: it starts again when
+// the node is back, once that end is complete.
 func endedWithNode(pod *v1.Pod, r *checkpoint.Record) bool {
-	return r.Terminal() && podinfo.Static(pod) && (shutdown.Ended(r.Status) || r.Status.Reason == admission.ReasonShutdown)
+	return r.Terminal() && podinfo.Static(pod) && shutdown.Ended(r.Status)
+}
+
+// refusedByNode reports whether a static pod was refused only because its node stopped: it starts when the node is back.
+func refusedByNode(pod *v1.Pod, r *checkpoint.Record) bool {
+	return r.Terminal() && podinfo.Static(pod) && r.Status.Reason == admission.ReasonShutdown
 }
 
 // complete applies a continuation to the first update of the pod.

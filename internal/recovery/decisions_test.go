@@ -110,6 +110,22 @@ func TestContinuationOfPodWithARecord(t *testing.T) { // CK4, CK6
 			continuation{ended: failed.Status, kill: &podworkers.KillOptions{GracePeriodSeconds: &ten}, again: true},
 		},
 		{"static pod that ended with its node", newPod("a"), newRecord("a", shut, finished), continuation{newLife: true}},
+		{
+			"static pod that was ending with its node: that end comes first", newPod("a"), newRecord("a", shut, begun, stopping(killed)),
+			continuation{ended: newRecord("a", shut).Status, kill: &podworkers.KillOptions{GracePeriodSeconds: &ten}, began: true, again: true},
+		},
+		{
+			"static pod that had failed, and was ending with its node", newPod("a"), newRecord("a", shut, begun, stopping(term)),
+			continuation{ended: newRecord("a", shut).Status, kill: &podworkers.KillOptions{GracePeriodSeconds: &ten}, began: true, again: true},
+		},
+		{
+			"evicted static pod that was ending with its node", newPod("a"), newRecord("a", shut, stopping(evicted)),
+			continuation{ended: newRecord("a", shut).Status, kill: &podworkers.KillOptions{Evict: true, GracePeriodSeconds: &ten}, again: true},
+		},
+		{
+			"pod that was ending with its node, and its source deletes it (RT2)", newPod("a", deleting), newRecord("a", shut, stopping(killed)),
+			continuation{ended: newRecord("a", shut).Status, kill: &podworkers.KillOptions{GracePeriodSeconds: &ten}},
+		},
 		{"pod of an API that ended with its node", newPod("a", fromAPI), newRecord("a", shut, finished), continuation{ended: newRecord("a", shut).Status}},
 		{"static pod that was refused because its node stopped", newPod("a"), newRecord("a", refused), continuation{newLife: true}},
 		{
