@@ -59,7 +59,7 @@ func (p *parts) build() error {
 func (p *parts) tie() {
 	store := p.loop.Store()
 	*p.residents = node.Residents{
-		Desired: store, Statuses: p.status, Lives: p.workers, Stopping: p.syncer.Stopping, Heard: p.loop.Ready,
+		Desired: store, Statuses: p.status, Lives: p.workers, Stopping: p.syncer.Stopping, Heard: p.loop.Ready, MaybeWanted: p.housekeeper.MaybeWanted,
 		Ending: p.journal.Ending, Holding: p.journal.Holding, Open: p.loop.OpenVerdict, Queue: p.loop.OpenVerdicts, Allocated: p.allocations.Allocated,
 	}
 	*p.wakes = node.Wakes{Residents: p.residents, Update: func(u podworkers.UpdateOptions) { p.workers.UpdatePod(u) }, Refresh: p.pods.Refresh, Clock: p.config.Clock}

@@ -91,11 +91,7 @@ func (p *parts) gateChanged() {
 // removable reports whether the remains of a stopped pod are no longer needed: its worker or its API
 // says so, or no source wants the pod or may want it (spec/runtime.md 19.7).
 func (p *parts) removable(uid types.UID) bool {
-	if p.workers.ShouldPodContentBeRemoved(uid) || p.dead.ContentGoes(uid) {
-		return true
-	}
-	_, desired := p.loop.Store().Get(uid)
-	return !desired && p.loop.Ready() && p.housekeeper.MaybeWanted(uid).IsZero()
+	return p.workers.ShouldPodContentBeRemoved(uid) || p.dead.ContentGoes(uid) || p.residents.Unwanted(uid)
 }
 
 // ended triggers a housekeeping pass that looks for what a pod has left behind.

@@ -120,6 +120,39 @@ func unreadableAtStart(t *testing.T, wanted bool) {
 	}
 }
 
+// TestUndecidedSourceKeepsAllocations: spec/runtime.md 21.4, cleanup.md ND2. What a running pod was allocated stays on record
+// while its source may want it and cannot name it: then a resize that was refused is not carried out.
+func TestUndecidedSourceKeepsAllocations(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt, root := byContainer(nil), t.TempDir()
+		old := newRig(t, rt, root, allocatable("4")).start()
+		big := newPod("hidden")
+		old.set(sized(big, "1", "64Mi"), newPod("known"))
+		old.phase(big.UID, v1.PodRunning, 10*time.Second)
+		old.phase("uid-known", v1.PodRunning, 10*time.Second)
+		old.set(sized(big, "8", "64Mi"), newPod("known"))
+		old.pending(big.UID, "Infeasible")
+		old.stop()
+
+		hidden := &undecided{why: errors.New("a manifest is unreadable")}
+		r := newRig(t, rt, root, allocatable("4"), func(c *podwright.Config) {
+			hidden.Channel = c.Sources[0].(*source.Channel)
+			c.Sources = []syncloop.Source{hidden}
+		}).start()
+		r.set(newPod("known"))
+		r.phase("uid-known", v1.PodRunning, 10*time.Second)
+		r.set() // its end has resizes looked at
+		<-time.After(time.Minute)
+		hidden.decide()
+		r.set(sized(big, "8", "64Mi"))
+		r.pending(big.UID, "Infeasible")
+		r.shows(big.UID, "1", "64Mi")
+		if n := len(rt.Calls(fake.Match{Method: fake.UpdateContainerResources})); n != 0 {
+			t.Errorf("the container was resized %d times", n)
+		}
+	})
+}
+
 // fullDisk is a node whose disk is always too full.
 type fullDisk struct{}
 

@@ -9,6 +9,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/rule"
 )
 
 func newPod(uid types.UID) *v1.Pod {
@@ -94,7 +96,7 @@ func residents(list ...*v1.Pod) (*Residents, *lives) {
 		Desired: desire(list...), Statuses: statuses, Lives: l,
 		Stopping: func() map[types.UID]*v1.Pod { return map[types.UID]*v1.Pod{} },
 		Ending:   func() []*v1.Pod { return nil },
-		Heard:    func() bool { return true },
+		Heard:    func() bool { return true }, MaybeWanted: func(types.UID) rule.Denial { return rule.Denial{} },
 	}, l
 }
 

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/podinfo"
+	"github.com/podwright/podwright/internal/rule"
 	"github.com/podwright/podwright/syncloop"
 )
 
@@ -46,8 +47,10 @@ type Residents struct {
 	// Holding returns the pods that were admitted, by this agent or the previous one, and whose
 	// containers are not known to have stopped.
 	Holding func() []*v1.Pod
-	// Heard reports whether every source has named its pods.
-	Heard func() bool
+	// Heard reports whether every source has named its pods. MaybeWanted protects a pod that a source
+	// may still want but could not name.
+	Heard       func() bool
+	MaybeWanted func(uid types.UID) rule.Denial
 	// Open returns what the verdict of a pod waits for, false if the pod has one. Nil: all have one.
 	Open func(uid types.UID) (syncloop.OpenVerdict, bool)
 	// Queue returns the pods that wait for their verdict, in the order of their arrival.
@@ -208,12 +211,14 @@ func (r *Residents) Finished(uid types.UID) bool {
 	return !r.Known(uid) || r.Lives.ShouldPodBeFinished(uid)
 }
 
-// Orphaned reports whether no source wants the pod and no worker knows it. Until every source has
-// been heard, this is not known of any pod.
-func (r *Residents) Orphaned(uid types.UID) bool {
-	if !r.Heard() {
-		return false
-	}
+// Unwanted reports whether no source wants the pod, nor may want it (ND2). Until every source has been
+// heard, this is not known of any pod.
+func (r *Residents) Unwanted(uid types.UID) bool {
 	_, desired := r.Desired.Get(uid)
-	return !desired && !r.Known(uid)
+	return !desired && r.Heard() && r.MaybeWanted(uid).IsZero()
+}
+
+// Orphaned reports whether the pod is unwanted and no worker knows it.
+func (r *Residents) Orphaned(uid types.UID) bool {
+	return r.Unwanted(uid) && !r.Known(uid)
 }

@@ -126,7 +126,7 @@ func TestDeparting(t *testing.T) {
 	}
 }
 
-// TestOrphaned: no source wants the pod and no worker knows it, and every source has
+// TestOrphaned: no source wants the pod or may want it (ND2), no worker knows it, and every source has
 // been heard.
 func TestOrphaned(t *testing.T) {
 	r, l := residents(newPod("desired"))
@@ -136,6 +136,11 @@ func TestOrphaned(t *testing.T) {
 			t.Errorf("%s: %v, want %v", uid, got, want)
 		}
 	}
+	r.MaybeWanted = maybeWanted
+	if r.Orphaned("gone") {
+		t.Error("orphaned although a source may want it")
+	}
+	r, _ = residents()
 	r.Heard = func() bool { return false }
 	if r.Orphaned("gone") {
 		t.Error("orphaned before every source was heard")

@@ -70,7 +70,7 @@ type ResizerOptions struct {
 	Active func() []*v1.Pod
 	// Records returns what is on record of admissions.
 	Records func() Admissions
-	// Orphaned reports whether no source wants the UID and no worker knows it.
+	// Orphaned reports whether no source wants or may want the UID, and no worker knows it.
 	Orphaned func(uid types.UID) bool
 	Clock    clock.WithTicker
 	Logger   logr.Logger
