@@ -1,6 +1,7 @@
 package enginetest_test
 
 import (
+	"errors"
 	"reflect"
 	"sync/atomic"
 	"testing"
@@ -91,6 +92,53 @@ func TestReadyOfAnotherContainer(t *testing.T) {
 		_, ready := r.sink.of("uid-web")
 		if len(ready) > 0 && ready[len(ready)-1] != v1.ConditionFalse {
 			t.Errorf("reported as %v", ready)
+		}
+	})
+}
+
+// TestReadyEndsWithItsBoot: status.md 9.7, cleanup.md CK9. After a restart of the machine nothing is ready or started, and the
+// report names the restart. If the runtime does not describe the pods, the next agent of that boot does not take what was
+// ready before it for ready.
+func TestReadyEndsWithItsBoot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newHost(t, fake.New(fake.Options{Script: func(fake.Launch) fake.Script {
+			return fake.Script{Exec: func(fake.Exec) fake.ExecResult { return fake.ExecResult{} }}
+		}}))
+		pods := func() []*v1.Pod {
+			web := newPod("web")
+			web.Spec.Containers[0].ReadinessProbe = check("ready")
+			return []*v1.Pod{web, newPod("plain")}
+		}
+		r := n.agent()
+		r.set(pods()...)
+		for _, p := range pods() {
+			r.within(2*time.Minute, "ready", func() error { return readyIs(r, p, v1.ConditionTrue) })
+		}
+		<-time.After(5 * time.Second)
+		n.kill(r)
+		n.rt.Reboot()
+		n.boot = "boot-2"
+		heal := n.rt.Inject(fake.Fault{Match: fake.Match{Method: fake.PodSandboxStatus}, Effect: fake.Effect{Err: errors.New("broken metadata")}})
+		for agent := range 2 {
+			r = n.agent()
+			r.set(pods()...)
+			<-time.After(20 * time.Second)
+			if report, ok := r.engine.Recovery(); !ok || report.Rebooted != (agent == 0) {
+				t.Errorf("agent %d: report %t %+v", agent, ok, report)
+			}
+			for _, p := range pods() {
+				c := r.pod(p.UID).Status.ContainerStatuses[0]
+				if err := readyIs(r, p, v1.ConditionFalse); err != nil || c.Ready || *c.Started {
+					t.Errorf("agent %d: %s is ready: %t, started: %t; %v", agent, p.Name, c.Ready, *c.Started, err)
+				}
+			}
+			if agent == 0 {
+				n.kill(r)
+			}
+		}
+		heal()
+		for _, p := range pods() {
+			r.within(2*time.Minute, "ready again", func() error { return readyIs(r, p, v1.ConditionTrue) })
 		}
 	})
 }

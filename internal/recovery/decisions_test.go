@@ -40,22 +40,22 @@ func TestCompareSortsRecordsByWhatRuns(t *testing.T) { // CK9
 		if tc.in != gone {
 			in["a"] = tc.in == runs
 		}
-		r := compare([]*checkpoint.Record{tc.record}, in, "boot-1")
+		r := compare([]*checkpoint.Record{tc.record}, in)
 		got := map[string][]types.UID{"resumed": r.Resumed, "ended": r.Ended, "stopping": r.Stopping, "lost": r.Lost, "waiting": r.Waiting, "unknown": r.Unknown}
 		for list, uids := range got {
 			if (len(uids) == 1) != (list == tc.want) {
 				t.Errorf("%s: %s is %v, want it in %s", tc.name, list, uids, tc.want)
 			}
 		}
-		if r.Records != 1 || r.Rebooted {
+		if r.Records != 1 {
 			t.Errorf("%s: %+v", tc.name, r)
 		}
 	}
-	r := compare([]*checkpoint.Record{newRecord("z", begun, otherBoot), newRecord("a", begun)}, map[types.UID]bool{"y": true, "x": false}, "boot-1")
-	if !r.Rebooted || !slices.Equal(r.Lost, []types.UID{"a", "z"}) || !slices.Equal(r.Unknown, []types.UID{"x", "y"}) {
+	r := compare([]*checkpoint.Record{newRecord("z", begun), newRecord("a", begun)}, map[types.UID]bool{"y": true, "x": false})
+	if !slices.Equal(r.Lost, []types.UID{"a", "z"}) || !slices.Equal(r.Unknown, []types.UID{"x", "y"}) {
 		t.Errorf("%+v", r)
 	}
-	r.Bad = []checkpoint.Bad{{Trouble: "corrupt", Name: "f"}}
+	r.Rebooted, r.Bad = true, []checkpoint.Bad{{Trouble: "corrupt", Name: "f"}}
 	if text := r.String(); !strings.Contains(text, "lost 2") || !strings.Contains(text, "the machine was restarted") || !strings.Contains(text, "f: corrupt") {
 		t.Error(text)
 	}

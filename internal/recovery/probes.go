@@ -125,11 +125,11 @@ func (m *ProbeMemory) ForgetProbes(uid types.UID) {
 	maps.DeleteFunc(m.unwritten, func(_ probeKey, owner types.UID) bool { return owner == uid })
 }
 
-// Recall returns what is recorded of this run of a container. What is from before the machine was
-// started does not count (8.6).
+// Recall returns what is recorded of this run of a container. Records have nothing from before the
+// machine was started (8.6).
 func (m *ProbeMemory) Recall(uid types.UID, container string, id runtime.ContainerID) *probe.Record {
 	r := m.journal.keeper.Get(uid)
-	if r == nil || rebooted(r, m.journal.bootID) {
+	if r == nil {
 		return nil
 	}
 	c, ok := r.Container(container)

@@ -56,13 +56,12 @@ func (r Report) String() string {
 
 // compare sorts the records by what the runtime has of their pods. inRuntime has the pods that the
 // runtime knows, and whether anything of them is running.
-func compare(records []*checkpoint.Record, inRuntime map[types.UID]bool, bootID string) Report {
+func compare(records []*checkpoint.Record, inRuntime map[types.UID]bool) Report {
 	out := Report{Records: len(records)}
 	known := map[types.UID]bool{}
 	for _, r := range records {
 		known[r.UID] = true
 		runs, listed := inRuntime[r.UID]
-		out.Rebooted = out.Rebooted || rebooted(r, bootID)
 		switch {
 		case r.Finished, r.Terminal() && !runs:
 			out.Ended = append(out.Ended, r.UID)

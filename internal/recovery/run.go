@@ -103,9 +103,11 @@ type Recovery struct {
 	// began is when Load was first called.
 	began time.Time
 	// found holds the pods that had a record at the start, bad the entries that were not usable records.
-	found  map[types.UID]bool
-	bad    []checkpoint.Bad
-	report Report
+	found map[types.UID]bool
+	bad   []checkpoint.Bad
+	// rebooted: records were from before the machine was started.
+	rebooted bool
+	report   Report
 }
 
 // New returns a recovery that has not done anything yet.
@@ -211,9 +213,10 @@ func (r *Recovery) Load(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("the checkpoints cannot be read; pods stay as they are until they can: %w", err)
 	}
-	found := map[types.UID]bool{}
+	found, reboot := map[types.UID]bool{}, false
 	for _, record := range loaded.Records {
-		found[record.UID] = true
+		found[record.UID], reboot = true, reboot || rebooted(record, r.journal.bootID)
+		record = r.journal.afterReboot(record)
 		decided := r.journal.decided(record)
 		r.restore(decided, decided != record)
 		if ids := containersOf(decided); len(ids) > 0 {
@@ -221,7 +224,7 @@ func (r *Recovery) Load(ctx context.Context) error {
 		}
 	}
 	r.mu.Lock()
-	r.found, r.bad = found, loaded.Bad
+	r.found, r.bad, r.rebooted = found, loaded.Bad, reboot
 	r.mu.Unlock()
 	r.journal.open()
 	return nil
@@ -253,7 +256,7 @@ func (r *Recovery) restore(record *checkpoint.Record, unconfirmed bool) {
 		acked[a.Sink] = status.Acked{Version: a.Version, Target: a.Target}
 	}
 	r.options.Statuses.Restore(status.Restored{
-		Pod: podOf(record), Status: record.Remembered(rebooted(record, r.journal.bootID)), Version: record.Version,
+		Pod: podOf(record), Status: record.Remembered(false), Version: record.Version,
 		Finished: record.Finished, Acked: acked, Unconfirmed: unconfirmed,
 	})
 	r.restoreProbes(record)
@@ -349,8 +352,8 @@ func (r *Recovery) compare() Report {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	records := slices.DeleteFunc(r.journal.keeper.All(), func(record *checkpoint.Record) bool { return !r.found[record.UID] })
-	report := compare(records, inRuntime, r.journal.bootID)
-	report.At, report.Bad = r.options.Clock.Now(), r.bad
+	report := compare(records, inRuntime)
+	report.At, report.Rebooted, report.Bad = r.options.Clock.Now(), r.rebooted, r.bad
 	return report
 }
 

@@ -406,3 +406,21 @@ func TestRestIsWrittenWhenTheEngineEndsAtOnce(t *testing.T) {
 		})
 	}
 }
+
+// TestRecordOfAnotherBoot: status.md 9.7. It says no longer that something is ready; one that does not say so is not
+// written, so that it keeps its age.
+func TestRecordOfAnotherBoot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ready := newRecord("a", otherBoot, phase(v1.PodRunning))
+		ready.Status.Conditions = []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionTrue}}
+		d := newDisk(ready, newRecord("b", otherBoot, phase(v1.PodRunning)))
+		newRig(t, d).keep()
+		pass(time.Minute)
+		if a := d.get("a"); a.BootID != "boot-1" || a.Status.Conditions[0].Status != v1.ConditionFalse || ready.Status.Conditions[0].Status != v1.ConditionTrue {
+			t.Errorf("ready before: %+v", a)
+		}
+		if b := d.get("b"); b.BootID != "boot-0" {
+			t.Errorf("not ready before: %+v", b)
+		}
+	})
+}

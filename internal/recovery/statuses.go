@@ -1,7 +1,11 @@
 package recovery
 
 import (
+	"reflect"
+	"slices"
+
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/status/checkpoint"
@@ -23,6 +27,41 @@ func (j *Journal) Changed(pod *v1.Pod, s *v1.PodStatus, version uint64, finished
 		}
 		return class
 	})
+}
+
+// afterReboot makes a record of another boot say that nothing of its pod is ready or has started (spec/status.md 9.7), before a
+// change makes it one of this boot.
+func (j *Journal) afterReboot(record *checkpoint.Record) *checkpoint.Record {
+	if !rebooted(record, j.bootID) {
+		return record
+	}
+	now := metav1.NewTime(j.clock.Now())
+	j.keeper.Update(record.UID, func(r *checkpoint.Record) checkpoint.Class {
+		r.Status = notReady(r.Remembered(true), now)
+		for i := range r.Containers {
+			c := &r.Containers[i]
+			c.Started, c.Ready, c.Probes = false, false, nil
+		}
+		if reflect.DeepEqual(r, record) { // it keeps its age
+			return checkpoint.Unchanged
+		}
+		return checkpoint.Lazy
+	})
+	return j.keeper.Get(record.UID)
+}
+
+// notReady returns a status without the conditions that its pod is ready; nil for nil.
+func notReady(s *v1.PodStatus, now metav1.Time) *v1.PodStatus {
+	if s == nil {
+		return nil
+	}
+	s.Conditions = slices.Clone(s.Conditions)
+	for i := range s.Conditions {
+		if c := &s.Conditions[i]; (c.Type == v1.PodReady || c.Type == v1.ContainersReady) && c.Status == v1.ConditionTrue {
+			c.Status, c.Reason, c.Message, c.LastTransitionTime = v1.ConditionFalse, "ContainersNotReady", "", now
+		}
+	}
+	return s
 }
 
 // Acknowledged records which version of a pod's status a sink has.
