@@ -3,6 +3,7 @@ package recovery
 import (
 	"context"
 	"fmt"
+	"maps"
 	"reflect"
 	"sync"
 	"sync/atomic"
@@ -202,7 +203,7 @@ func (j *Journal) Desired(pod *v1.Pod) (first bool) {
 	j.keeper.Ensure(pod.UID, func(r *checkpoint.Record) checkpoint.Class {
 		keepAdmitted(r, pod)
 		class := checkpoint.Unchanged
-		if wanted := stored(pod); r.Unwanted || r.Pod == nil || !reflect.DeepEqual(r.Pod, wanted) {
+		if r.Unwanted || r.Pod == nil || !reflect.DeepEqual(unseen(r.Pod), unseen(stored(pod))) {
 			class = checkpoint.Lazy
 		}
 		former := r.Pod
@@ -237,6 +238,14 @@ func stored(pod *v1.Pod) *v1.Pod {
 	}
 	p := *pod
 	p.ManagedFields, p.Status = nil, v1.PodStatus{}
+	return &p
+}
+
+// unseen returns a pod without the time at which a process saw it first, which each process sets.
+func unseen(pod *v1.Pod) *v1.Pod {
+	p := *pod
+	p.Annotations = maps.Clone(p.Annotations)
+	delete(p.Annotations, podinfo.AnnotationSeen)
 	return &p
 }
 

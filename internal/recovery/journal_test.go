@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/status/checkpoint"
@@ -33,6 +34,7 @@ func TestDesiredPodIsWrittenWhenItChanges(t *testing.T) { // CK1, CK5
 			t.Fatalf("record: %+v", record)
 		}
 		r.journal.Desired(newPod("a"))
+		r.journal.Desired(newPod("a", func(p *v1.Pod) { p.Annotations[podinfo.AnnotationSeen] = "later" })) // as each process says
 		pass(time.Minute)
 		if r.disk.get("a") != record {
 			t.Error("an unchanged pod was written again")
