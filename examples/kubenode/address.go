@@ -21,8 +21,8 @@ func addresses(name, ip string) []v1.NodeAddress {
 	return []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: ip}, {Type: v1.NodeHostName, Address: name}}
 }
 
-// findLimit is how long a search for the node's address may take. The resolver asks name servers that drop
-// packets for 40 s, and the Node's conditions are not published meanwhile.
+// findLimit is how long a caller waits for a search for the node's address. The resolver asks name servers that drop
+// packets for up to 40 s, and the Node's conditions are not published meanwhile.
 const findLimit = 2 * time.Second
 
 // ownAddress is the address of this node.
@@ -31,48 +31,56 @@ type ownAddress struct {
 	find   func(ctx context.Context) (string, error)
 	logger logr.Logger
 
-	mu      sync.Mutex
-	search  chan struct{} // closed when the search under way ends; nil: there is none
-	last    string
-	failing bool
+	searches sync.WaitGroup
+	mu       sync.Mutex
+	search   chan struct{} // closed when the search under way ends; nil: there is none
+	last     string
+	failing  bool
 }
 
 // current returns what a search finds now, and what was found before if it fails or takes too long: a DNS server that does not answer
-// takes no address from the node. Callers share a search.
+// takes no address from the node. Callers share a search, which ends by itself or with ctx; what it finds late counts next time.
 func (a *ownAddress) current(ctx context.Context) string {
 	a.mu.Lock()
 	search := a.search
 	if search == nil {
-		a.search = make(chan struct{})
+		search = make(chan struct{})
+		a.search = search
+		a.searches.Go(func() { a.look(ctx) })
 	}
 	a.mu.Unlock()
-	if search == nil {
-		a.look(ctx)
-	} else {
-		<-search
+	limit := time.NewTimer(findLimit)
+	defer limit.Stop()
+	select {
+	case <-search:
+	case <-limit.C:
+	case <-ctx.Done():
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.last
 }
 
+// wait waits for the search under way.
+func (a *ownAddress) wait() { a.searches.Wait() }
+
 // look searches. The log has the first failure of a row.
 func (a *ownAddress) look(ctx context.Context) {
-	limited, cancel := context.WithTimeout(ctx, findLimit)
-	now, err := a.find(limited)
-	cancel()
+	now, err := a.find(ctx)
 	a.mu.Lock()
 	tell := err != nil && !a.failing && ctx.Err() == nil
 	if a.failing = err != nil; !a.failing {
 		a.last = now
 	}
 	known := a.last
-	close(a.search)
-	a.search = nil
 	a.mu.Unlock()
 	if tell {
 		a.logger.Error(err, "The address of this node is not known now, so the last one counts; --address sets it", "last", known)
 	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	close(a.search)
+	a.search = nil
 }
 
 // defaultRoutes are documentation addresses (RFC 5737, RFC 3849), which only a default route leads to.

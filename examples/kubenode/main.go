@@ -205,7 +205,9 @@ func serve(ctx context.Context, o options, stderr io.Writer) error {
 		return err
 	}
 	own := &ownAddress{find: func(ctx context.Context) (string, error) { return nodeIP(ctx, o, api.Host, sourceAddress) }, logger: logger}
-	shown := node.Options{Labels: maps.Clone(o.labels), Reserved: reserved, Addresses: func() []v1.NodeAddress { return addresses(o.name, own.current(ctx)) }}
+	searching, stop := context.WithCancel(ctx)
+	defer func() { stop(); own.wait() }()
+	shown := node.Options{Labels: maps.Clone(o.labels), Reserved: reserved, Addresses: func() []v1.NodeAddress { return addresses(o.name, own.current(searching)) }}
 	server, err := listen(o, api, logger)
 	if err != nil {
 		return err

@@ -119,6 +119,9 @@ func (r *Resizer) Prepare() error {
 	if err := r.options.Levels.Setup(); err != nil {
 		return fmt.Errorf("cgroups of pods: %w", err)
 	}
+	if levels, ok := r.options.Levels.(CgroupReservations); ok && !r.options.Reserve {
+		r.report(levels.SetReservations(0, 0)) // an earlier agent may have set them
+	}
 	return nil
 }
 

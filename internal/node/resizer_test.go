@@ -197,6 +197,13 @@ func TestResizerPrepares(t *testing.T) {
 	if err := newResizer(g, levels{g}).Prepare(); err != nil || !slices.Equal(g.take(), []string{"load", "setup"}) {
 		t.Errorf("%v", err)
 	}
+	for reserve, want := range map[bool][]string{true: {"load", "setup"}, false: {"load", "setup", "reserved 0, 0"}} { // 13.6: an earlier agent may have reserved
+		r := newResizer(g, reserving{levels{g}})
+		r.options.Reserve = reserve
+		if err := r.Prepare(); err != nil || !slices.Equal(g.take(), want) {
+			t.Errorf("reserve %v: %v, want %v", reserve, err, want)
+		}
+	}
 	if err := newResizer(g, nil).Prepare(); err != nil {
 		t.Error(err)
 	}

@@ -26,21 +26,22 @@ import (
 
 // disk is a folder with a cache, over the lives of an agent.
 type disk struct {
-	t   *testing.T
-	dir string
+	t    *testing.T
+	dir  string
+	most int64 // bytes; 0: the default
 }
 
 // boot opens the cache as an agent does at its start, and runs it until the returned function is called.
 func (d disk) boot() (c *offline.Cache, end func()) {
 	d.t.Helper()
-	c, err := offline.Open(offline.Options{Dir: d.dir})
+	c, err := offline.Open(offline.Options{Dir: d.dir, MaxBytes: d.most})
 	if err != nil {
 		d.t.Fatal(err)
 	}
 	return c, runs(d.t, c.Run)
 }
 
-func newDisk(t *testing.T) disk { return disk{t, t.TempDir()} }
+func newDisk(t *testing.T) disk { return disk{t: t, dir: t.TempDir()} }
 
 func with(c *offline.Cache, ttl time.Duration) func(*objects.Options) {
 	return func(o *objects.Options) { o.Cache, o.TTL = c, ttl }

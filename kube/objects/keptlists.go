@@ -18,6 +18,7 @@ type kept[T any] struct {
 	clock clock.Clock
 	// items are indexed by namespace and name, as they were before the start.
 	items map[string]map[string]T
+	// asked are the namespaces that pods need, and whether the cache took them.
 	asked map[string]bool
 	// since is when the list was first needed, by Run or by a pod.
 	since time.Time
@@ -55,20 +56,24 @@ func (l *listing[T]) ask(namespace string) {
 		return
 	}
 	l.kept.begin()
-	if !l.kept.asked[namespace] || l.synced && !l.kept.cache.Has(l.kept.entry(namespace)) {
-		l.kept.asked[namespace] = true
+	if _, asked := l.kept.asked[namespace]; !asked || l.kept.dropped(namespace) {
+		l.kept.asked[namespace] = false
 		l.keep(namespace)
 	}
 }
 
-// keepAll stores the namespaces that pods need; first says that the list has just become known. Those that were dropped
-// since are not needed any more. l.mu must be held.
-func (l *listing[T]) keepAll(first bool) {
+// dropped reports whether the cache has dropped a namespace that it took.
+func (k *kept[T]) dropped(namespace string) bool {
+	return k.asked[namespace] && !k.cache.Has(k.entry(namespace))
+}
+
+// keepAll stores the namespaces that pods need. Those that were dropped are not needed any more. l.mu must be held.
+func (l *listing[T]) keepAll() {
 	for namespace := range l.kept.asked {
-		if first || l.kept.cache.Has(l.kept.entry(namespace)) {
-			l.keep(namespace)
-		} else {
+		if l.kept.dropped(namespace) {
 			delete(l.kept.asked, namespace)
+		} else {
+			l.keep(namespace)
 		}
 	}
 }
@@ -80,7 +85,8 @@ func (k *kept[T]) entry(namespace string) offline.Entry {
 
 // keep stores the current state of a namespace that a pod needs in the cache. l.mu must be held.
 func (l *listing[T]) keep(namespace string) {
-	if l.kept.cache == nil || !l.kept.asked[namespace] || !l.synced {
+	stored, asked := l.kept.asked[namespace]
+	if l.kept.cache == nil || !asked || !l.synced {
 		return
 	}
 	slim := maps.Clone(l.items[namespace])
@@ -91,5 +97,6 @@ func (l *listing[T]) keep(namespace string) {
 		slim = map[string]T{} // known to be empty
 	}
 	l.kept.cache.Put(l.kept.entry(namespace), slim)
+	l.kept.asked[namespace] = stored || l.kept.cache.Has(l.kept.entry(namespace)) // a full cache takes none
 	delete(l.kept.items, namespace)
 }

@@ -1,6 +1,7 @@
 package objects_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -184,5 +185,39 @@ func TestListsWaitForASilentAPIServer(t *testing.T) {
 		}
 		stop()
 		end()
+	})
+}
+
+// KO8: a namespace that a full cache left out is kept with a later change, once there is room; a list in between does not
+// change that.
+func TestServicesThatTheCacheLeftOutAreKeptLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		large := &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "large"}, Data: map[string]string{"key": strings.Repeat("x", 60<<10)}}
+		big := offline.Entry{Kind: offline.ConfigMap, Namespace: "ns", Name: "large"}
+		db := &v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "db"}, Spec: v1.ServiceSpec{ClusterIP: "10.0.0.1"}}
+		for n := range int32(200) { // some 8 KiB
+			db.Spec.Ports = append(db.Spec.Ports, v1.ServicePort{Name: fmt.Sprintf("port-%d", n), Port: n + 1})
+		}
+		d, a := newDisk(t), newAPI(t, db)
+		d.most = 64 << 10
+		l, cut := d.lists(a)
+		l.cache.Put(big, large)
+		l.names("ns")
+		a.refuse(errAway) // and list again
+		<-time.After(time.Minute)
+		a.refuse(nil)
+		<-time.After(time.Minute)
+		if l.cache.Has(offline.Entry{Kind: offline.Services, Namespace: "ns"}) {
+			t.Fatal("the cache is not full")
+		}
+		l.cache.Remove(big)
+		if _, err := a.CoreV1().Services("ns").Create(t.Context(), &v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web"}}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(time.Second)
+		if !l.cache.Has(offline.Entry{Kind: offline.Services, Namespace: "ns"}) {
+			t.Error("the services are left out although there is room")
+		}
+		cut()
 	})
 }

@@ -140,7 +140,7 @@ func (l *listing[T]) Replace(list []any, _ string) error {
 	first := !l.synced
 	old := l.items
 	l.items, l.synced, l.err = next.items, true, nil
-	l.keepAll(first)
+	l.keepAll()
 	l.mu.Unlock()
 	if l.whole {
 		if first {

@@ -111,7 +111,7 @@ func (s *podSync) startCreated(ctx context.Context, name, id string) error {
 	if lookErr != nil {
 		return errors.Join(err, lookErr)
 	}
-	if response.GetStatus().GetStartedAt() == 0 {
+	if response.GetStatus().GetStartedAt() <= 0 {
 		return err
 	}
 	return nil

@@ -288,7 +288,7 @@ func TestEventsOverflow(t *testing.T) {
 	for range eventBuffer + 2 {
 		r.publish("none", "none", runtimeapi.ContainerEventType_CONTAINER_CREATED_EVENT)
 	}
-	if err := <-done; cri.Class(err) != runtime.ErrDeadline {
+	if err := <-done; cri.Class(err) != runtime.ErrExhausted {
 		t.Errorf("error %v", err)
 	}
 }

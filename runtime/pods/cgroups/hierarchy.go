@@ -192,7 +192,8 @@ func (h *Hierarchy) SetBurstableShares(shares int64) error {
 
 // SetReservations sets what all Guaranteed pods together keep of their memory under pressure, and what all Burstable pods
 // together keep while anything else can be reclaimed, in bytes. Without it the kernel protects no pod: it gives children a
-// share of what their parent is protected with. Version 1 has no such protection; nothing is done there (spec/runtime.md 13.6).
+// share of what their parent is protected with. 0 protects none, and is no error where the memory controller is missing. Version 1
+// has no such protection; nothing is done there (spec/runtime.md 13.6).
 func (h *Hierarchy) SetReservations(guaranteed, burstable int64) error {
 	if h.v1 != nil {
 		return nil
@@ -203,11 +204,16 @@ func (h *Hierarchy) SetReservations(guaranteed, burstable int64) error {
 	}
 	defer root.Close()
 	hard, soft := strconv.FormatInt(guaranteed, 10), strconv.FormatInt(burstable, 10)
-	err = h.set(root, h.names.Level(cgroupname.Guaranteed), pods.CgroupResources{Unified: map[string]string{"memory.min": hard, "memory.low": soft}})
-	if err != nil {
-		return err
+	for level, unified := range map[cgroupname.Level]map[string]string{
+		cgroupname.Guaranteed: {"memory.min": hard, "memory.low": soft}, cgroupname.Burstable: {"memory.low": soft},
+	} {
+		err = h.set(root, h.names.Level(level), pods.CgroupResources{Unified: unified})
+		none := guaranteed == 0 && burstable == 0 && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)) // no file can be made there
+		if err != nil && !none {
+			return err
+		}
 	}
-	return h.set(root, h.names.Level(cgroupname.Burstable), pods.CgroupResources{Unified: map[string]string{"memory.low": soft}})
+	return nil
 }
 
 // List returns the UIDs that have a cgroup in any level, sorted.

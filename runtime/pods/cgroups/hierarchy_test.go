@@ -291,6 +291,11 @@ func TestReservationsOfTheLevels(t *testing.T) {
 		if !maps.Equal(got, want) {
 			t.Errorf("cgroup v%d: %v, want %v", version, got, want)
 		}
+		must(t, os.RemoveAll(filepath.Join(root, "kubepods")))
+		must(t, h.SetReservations(0, 0))
+		if err := h.SetReservations(0, 1); (err == nil) != (version == 1) {
+			t.Errorf("cgroup v%d without levels: %v", version, err)
+		}
 	}
 }
 
