@@ -145,27 +145,29 @@ func (s *Sink) precondition(u status.Update) (version string, same bool) {
 }
 
 // DeletePod implements [status.PodDeleter]: with grace 0, and only the life with this UID (KT4). A
-// refusal is a success if a fresh read shows that this life is over.
+// refusal is a success if a fresh read shows that this life is over. So is a 404 about a pod that the watch still
+// shows: an API server that has just started may answer it for a pod that it has not seen yet itself.
 func (s *Sink) DeletePod(ctx context.Context, ref status.PodRef) error {
 	options := &metav1.DeleteOptions{
 		GracePeriodSeconds: ptr.To[int64](0),
 		Preconditions:      &metav1.Preconditions{UID: &ref.UID},
 	}
 	err := s.do(ctx, s.client.Delete().Body(options), ref, nil)
-	if err != nil && ofLife(err) {
-		pod, readErr := s.get(ctx, ref)
-		if readErr != nil {
-			return fmt.Errorf("%w; and it cannot be read: %w", err, readErr)
-		}
-		if _, over := lifeOf(pod, ref.UID); over {
-			err = nil
-		}
-	}
-	if err == nil || answers.NotFound(err) {
+	switch {
+	case err == nil, answers.NotFound(err) && s.copies.gone(ref.UID):
 		s.copies.forget(ref.UID)
 		return nil
+	case !ofLife(err) && !answers.NotFound(err):
+		return err
 	}
-	return err
+	pod, readErr := s.get(ctx, ref)
+	if readErr != nil {
+		return fmt.Errorf("%w; and it cannot be read: %w", err, readErr)
+	}
+	if _, over := lifeOf(pod, ref.UID); !over {
+		return fmt.Errorf("%w; a read still finds it", err)
+	}
+	return nil
 }
 
 // get reads a pod from the server; nil if the node has no pod of this name.

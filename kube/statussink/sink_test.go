@@ -359,6 +359,12 @@ func TestEndNeverReplacesAnEnd(t *testing.T) {
 func TestDelete(t *testing.T) {
 	elsewhere := aPod("u2", "web")
 	elsewhere.Spec.NodeName = "n2"
+	missing := func(r *http.Request) *http.Response {
+		if r.Method == http.MethodGet {
+			return nil
+		}
+		return failure(http.StatusNotFound, metav1.StatusReasonNotFound, "not in the cache yet", 0)
+	}
 	for name, test := range map[string]struct {
 		there *v1.Pod
 		fault func(*http.Request) *http.Response
@@ -366,8 +372,12 @@ func TestDelete(t *testing.T) {
 		calls string
 		left  types.UID
 	}{
-		"it is there":  {there: aPod("u1", "web"), ok: true, calls: "DELETE web"},
-		"gone":         {ok: true, calls: "DELETE web"},
+		"it is there":                       {there: aPod("u1", "web"), ok: true, calls: "DELETE web"},
+		"gone":                              {ok: true, calls: "DELETE web"},
+		"a server that has not seen it yet": {there: aPod("u1", "web"), fault: missing, calls: "DELETE web, GET web", left: "u1"},
+		"gone, and the watch is behind": {there: aPod("u1", "web"), fault: func(*http.Request) *http.Response {
+			return failure(http.StatusNotFound, metav1.StatusReasonNotFound, "no such pod", 0)
+		}, ok: true, calls: "DELETE web, GET web", left: "u1"},
 		"another life": {there: aPod("u2", "web"), ok: true, calls: "DELETE web, GET web", left: "u2"},
 		"a conflict about the pod itself": {there: aPod("u1", "web"), fault: func(r *http.Request) *http.Response {
 			if r.Method == http.MethodGet {
