@@ -45,7 +45,8 @@ type keeper[K comparable, V any] struct {
 // kept is one answer. keeper.mu guards it except turn, which is held by the caller that makes a request.
 type kept[V any] struct {
 	turn chan struct{}
-	used time.Time // last asked for
+	// since is when it was first asked for, used when last.
+	since, used time.Time
 
 	recalled sync.Once
 	answer   answer[V]
@@ -146,11 +147,21 @@ func (k *keeper[K, V]) entry(key K) *kept[V] {
 	}
 	e := k.entries[key]
 	if e == nil {
-		e = &kept[V]{turn: make(chan struct{}, 1)}
+		e = &kept[V]{turn: make(chan struct{}, 1), since: now}
 		k.entries[key] = e
 	}
 	e.used = now
 	return e
+}
+
+// wantedSince returns when an answer was first asked for, zero if it has been dropped.
+func (k *keeper[K, V]) wantedSince(key K) (since time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if e := k.entries[key]; e != nil {
+		since = e.since
+	}
+	return since
 }
 
 // have returns the current answer: a usable one, possibly with errDue, or the reason why there is

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -88,14 +87,14 @@ func TestPausesAfterFailures(t *testing.T) {
 
 // KK3, KK4, KK6: what a proxy says on a page of its own is no decision of the API server, whatever its code.
 func TestPageIsNoDecision(t *testing.T) {
-	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.Now()}}
+	now := time.Now()
 	accounts := schema.GroupResource{Resource: "serviceaccounts"}
 	for _, code := range []int{400, 401, 403, 404, 409, 422} {
 		for _, verb := range []string{"get", "POST"} {
 			err := apierrors.NewGenericServerResponse(code, verb, accounts, "a", "<html>", 0, true)
-			if refused(err) || decided(err) || gone(err) || lags(pod, err, time.Now()) || pauseAfter(err, time.Hour) != pauseMax {
+			if refused(err) || decided(err) || gone(err) || lags(now, err, now) || pauseAfter(err, time.Hour) != pauseMax {
 				t.Errorf("%s, page with %d: refused %t, decided %t, gone %t, lags %t, pause %v", verb, code, refused(err), decided(err), gone(err),
-					lags(pod, err, time.Now()), pauseAfter(err, time.Hour))
+					lags(now, err, now), pauseAfter(err, time.Hour))
 			}
 		}
 	}

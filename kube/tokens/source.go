@@ -104,7 +104,7 @@ func (s *Source) request(ctx context.Context, pod *v1.Pod, k tokenKey) (answer[s
 	asked := s.options.Clock.Now()
 	accounts := s.options.Client.CoreV1().ServiceAccounts(pod.Namespace)
 	got, err := accounts.CreateToken(ctx, k.account, want, metav1.CreateOptions{})
-	for pause := lagPause; lags(pod, err, asked) && pause < lagLimit && timing.Sleep(ctx, s.options.Clock, pause) == nil; pause = backoff.Next(lagPause, lagLimit, pause) {
+	for pause := lagPause; lags(s.tokens.wantedSince(k), err, asked) && pause < lagLimit && timing.Sleep(ctx, s.options.Clock, pause) == nil; pause = backoff.Next(lagPause, lagLimit, pause) {
 		got, err = accounts.CreateToken(ctx, k.account, want, metav1.CreateOptions{})
 	}
 	switch {
@@ -125,8 +125,8 @@ func (s *Source) request(ctx context.Context, pod *v1.Pod, k tokenKey) (answer[s
 }
 
 // An API server learns of a new pod's node a moment after the node does, and refuses its token
-// until then. Such a refusal is retried about four times, so that it neither delays the pod nor
-// shows in its status (KK3).
+// until then. A pod is as new as the first call for its token, however long it waited for a node. Such
+// a refusal is retried about four times, so that it neither delays the pod nor shows in its status (KK3).
 const (
 	lagPause = 100 * time.Millisecond
 	lagLimit = 1600 * time.Millisecond
@@ -134,8 +134,8 @@ const (
 )
 
 // lags reports whether a refusal may come from an API server that does not know the pod's node yet.
-func lags(pod *v1.Pod, err error, now time.Time) bool {
-	return answers.Forbidden(err) && now.Sub(pod.CreationTimestamp.Time) < newFor
+func lags(wantedSince time.Time, err error, now time.Time) bool {
+	return answers.Forbidden(err) && now.Sub(wantedSince) < newFor
 }
 
 // gone reports whether the API server says that the life of the pod, or of its service account, is

@@ -204,7 +204,10 @@ func TestReplacementHoldsNothingUp(t *testing.T) {
 	})
 }
 
-const mostJitter = 10 * time.Second
+const (
+	mostJitter = 10 * time.Second
+	newFor     = 30 * time.Second
+)
 
 // KK3: a refusal is told with its reason, and not followed by another request before a pause that grows to
 // 5 min.
@@ -219,6 +222,9 @@ func TestRefusalIsNotRepeatedSoon(t *testing.T) {
 				i := newIssuer()
 				i.set(refusal)
 				s := newSource(t, i)
+				_, _ = s.Token(t.Context(), podOf("u1", "robot"), projection("", 600))
+				pass(newFor) // a pod that is new has more requests
+				i.seen()
 				for began := time.Now(); time.Since(began) < time.Hour; pass(time.Second) {
 					if _, err := s.Token(t.Context(), podOf("u1", "robot"), projection("", 600)); err == nil || !strings.Contains(err.Error(), refusal.Error()) || !strings.Contains(err.Error(), "service account ns/robot") {
 						t.Fatalf("KK3: err %v", err)
@@ -238,20 +244,33 @@ func TestRefusalIsNotRepeatedSoon(t *testing.T) {
 }
 
 // KK3: an API server that does not know yet where a new pod runs refuses its token; a few more requests in the
-// same call get it. A pod that is not new gets none.
+// same call get it. A pod that this node has had for a while gets none; when it was created, by the API server's
+// clock, says nothing about that.
 func TestNewPodWaitsForTheAPIServer(t *testing.T) {
 	for name, c := range map[string]struct {
-		age      time.Duration
-		requests int
-	}{"new": {time.Second, 3}, "old": {time.Hour, 1}} {
+		age, known time.Duration
+		requests   int
+	}{
+		"new":                            {time.Second, 0, 3},
+		"new, after a long wait":         {time.Hour, 0, 3},
+		"known":                          {time.Hour, 31 * time.Second, 1},
+		"known, and the clock is behind": {-time.Hour, 31 * time.Second, 1},
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				i := newIssuer()
 				i.set(apierrors.NewForbidden(schema.GroupResource{Resource: "serviceaccounts"}, "robot", errors.New("node requested token bound to a pod scheduled on a different node")))
-				time.AfterFunc(250*time.Millisecond, func() { i.set(nil) })
-				pod := podOf("u1", "robot")
+				pod, s := podOf("u1", "robot"), newSource(t, i)
 				pod.CreationTimestamp = metav1.NewTime(time.Now().Add(-c.age))
-				_, err := newSource(t, i).Token(t.Context(), pod, projection("", 600))
+				if c.known > 0 {
+					if _, err := s.Token(t.Context(), pod, projection("", 600)); err == nil {
+						t.Error("KK3: a token that was refused")
+					}
+					pass(c.known)
+					i.seen()
+				}
+				time.AfterFunc(250*time.Millisecond, func() { i.set(nil) })
+				_, err := s.Token(t.Context(), pod, projection("", 600))
 				if n := len(i.seen()); n != c.requests || (err == nil) != (c.requests > 1) {
 					t.Errorf("KK3: %d requests, want %d; %v", n, c.requests, err)
 				}
