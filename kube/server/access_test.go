@@ -14,6 +14,8 @@ import (
 
 	authorization "k8s.io/api/authorization/v1"
 	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/podwright/podwright/kube/internal/elapsed/elapsedtest"
 )
 
 func pemOf(c *x509.Certificate) []byte {
@@ -169,6 +171,20 @@ func TestAPIServerAway(t *testing.T) {
 	check("still denied", http.StatusForbidden, http.StatusForbidden)
 	r.clock.Step(time.Second)
 	check("allowed again", http.StatusOK, http.StatusOK)
+}
+
+// KH1: a decision expires while the machine is suspended, although its monotonic clock stands still.
+func TestDecisionExpiresWhileSuspended(t *testing.T) {
+	clock := &elapsedtest.Clock{}
+	c := cache[int]{clock: clock}
+	c.put(digestOf("token"), 1, 2*time.Minute)
+	if _, ok := c.get(digestOf("token")); !ok {
+		t.Error("it is not kept")
+	}
+	clock.Slept = 8 * time.Hour
+	if _, ok := c.get(digestOf("token")); ok {
+		t.Error("it counts after 8 h asleep")
+	}
 }
 
 // A crowd of tokens takes bounded memory, and the newest decisions stay.

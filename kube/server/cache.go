@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/kube/internal/elapsed"
 )
 
 // maxDecisions bounds each cache.
@@ -22,8 +24,8 @@ func digestOf(parts ...any) digest {
 	return sha256.Sum256(data)
 }
 
-// cache keeps decisions until they expire, at most maxDecisions of them: the oldest is dropped
-// first. It is safe for concurrent use.
+// cache keeps decisions until they expire, also while the machine is suspended, and at most
+// maxDecisions of them: the oldest is dropped first. It is safe for concurrent use.
 type cache[V any] struct {
 	clock clock.PassiveClock
 
@@ -42,7 +44,7 @@ func (c *cache[V]) get(key digest) (value V, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e, ok := c.entries[key]
-	if !ok || !now.Before(e.until) {
+	if !ok || elapsed.Reached(e.until, now) {
 		return value, false
 	}
 	return e.value, true
