@@ -8,6 +8,8 @@ type history struct {
 	counters map[string]*counter
 	sums     map[string]*sum
 	seen     map[string]bool
+	// began is when the last reading began.
+	began time.Time
 }
 
 // counter is a counter of one object. It never decreases.
@@ -20,6 +22,8 @@ type counter struct {
 	older   uint64
 	olderAt time.Time
 	rate    *uint64
+	// restart says that the clock was set since the last value: base and older have times of another clock.
+	restart bool
 }
 
 // The interval for a rate: long enough that scrapes in quick succession do not make it jump, and no
@@ -40,8 +44,17 @@ func newHistory() *history {
 	return &history{counters: map[string]*counter{}, sums: map[string]*sum{}}
 }
 
-// begin begins a reading. What is not requested before end is forgotten.
-func (h *history) begin() { h.seen = map[string]bool{} }
+// begin begins a reading. What is not requested before end is forgotten. The runtime's times have no
+// monotonic part, so if the clock was set, or the machine was suspended, intervals for rates begin again.
+func (h *history) begin(now time.Time) {
+	h.seen = map[string]bool{}
+	if step := now.Round(0).Sub(h.began.Round(0)) - now.Sub(h.began); step.Abs() >= minWindow {
+		for _, c := range h.counters {
+			c.restart = true
+		}
+	}
+	h.began = now
+}
 
 func (h *history) end() {
 	for key := range h.counters {
@@ -66,8 +79,8 @@ func (h *history) rate(key string, at time.Time, value uint64) (total uint64, pe
 		return value, nil
 	}
 	c.value = max(c.value, value)
-	if at.Before(c.baseAt) { // the clock was set back
-		c.base, c.baseAt, c.older, c.olderAt = c.value, at, c.value, at
+	if c.restart || at.Before(c.baseAt) {
+		c.base, c.baseAt, c.older, c.olderAt, c.restart = c.value, at, c.value, at, false
 	}
 	if at.Sub(c.olderAt) >= window {
 		c.base, c.baseAt = c.older, c.olderAt

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/podwright/podwright/kube/internal/elapsed/elapsedtest"
 )
 
 // TestCountersNeverGoBack (KV3): that of a container does not, whatever the runtime says; that of a pod
@@ -52,13 +54,14 @@ func TestCountersNeverGoBack(t *testing.T) {
 }
 
 // TestRates (KV1): a rate is of the last 10 to 20 s, or of the time between scrapes if that is longer;
-// scrapes right after one another do not change it; after a clock was put back it begins again.
+// scrapes right after one another do not change it; after the clock was set it begins again.
 func TestRates(t *testing.T) {
 	h := newHistory()
-	at := time.Unix(5000, 0)
-	rate := func(after time.Duration, value uint64) string {
-		at = at.Add(after)
-		h.begin()
+	at, clock := time.Unix(5000, 0), &elapsedtest.Clock{}
+	var passed time.Duration
+	rate := func(after, set time.Duration, value uint64) string {
+		at, passed, clock.Slept = at.Add(after+set), passed+after, clock.Slept+set
+		h.begin(clock.Now().Add(passed))
 		_, r := h.rate("c", at, value)
 		h.end()
 		if r == nil {
@@ -67,21 +70,25 @@ func TestRates(t *testing.T) {
 		return fmt.Sprint(*r)
 	}
 	for i, c := range []struct {
-		after time.Duration
-		value uint64
-		want  string
+		after, set time.Duration
+		value      uint64
+		want       string
 	}{
-		{0, 100, "none"},
-		{100 * time.Millisecond, 500, "none"},
-		{4900 * time.Millisecond, 1100, "200"}, // 1000 in 5 s
-		{5 * time.Second, 2100, "200"},
-		{15 * time.Second, 2100 + 15*50, "50"}, // since the scrape before
-		{10 * time.Millisecond, 2100 + 15*50, "49"},
-		{time.Minute, 2100 + 15*50 + 60*30, "29"},
-		{-time.Hour, 2100 + 15*50 + 60*30, "29"}, // until there is another
-		{10 * time.Second, 2100 + 15*50 + 60*30 + 700, "70"},
+		{0, 0, 100, "none"},
+		{100 * time.Millisecond, 0, 500, "none"},
+		{4900 * time.Millisecond, 0, 1100, "200"}, // 1000 in 5 s
+		{5 * time.Second, 0, 2100, "200"},
+		{15 * time.Second, 0, 2850, "50"}, // since the scrape before
+		{10 * time.Millisecond, 0, 2850, "49"},
+		{time.Minute, 0, 4650, "29"},
+		{0, -time.Hour, 4650, "29"}, // until there is another
+		{10 * time.Second, 0, 5350, "70"},
+		{15 * time.Second, 8 * time.Hour, 6100, "70"}, // the same
+		{10 * time.Second, 0, 6600, "50"},
+		{15 * time.Second, -2 * time.Second, 7350, "50"}, // back by less than the window
+		{10 * time.Second, 0, 8350, "100"},
 	} {
-		if got := rate(c.after, c.value); got != c.want {
+		if got := rate(c.after, c.set, c.value); got != c.want {
 			t.Errorf("%d: %s, want %s", i, got, c.want)
 		}
 	}

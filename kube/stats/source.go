@@ -99,7 +99,7 @@ func (s *Source) read(ctx context.Context, want parts) *reading {
 func (s *Source) alone(want parts, err error) *reading {
 	r := &reading{at: s.options.Clock.Now(), has: want, err: err}
 	m, past := machine{proc: s.options.Proc}, newHistory()
-	past.begin()
+	past.begin(r.at)
 	r.node, r.capacity = m.node(s.options.Node, "", want&(withNetwork|withDisk) != 0, r.at, past)
 	return r
 }
@@ -107,7 +107,7 @@ func (s *Source) alone(want parts, err error) *reading {
 // measure makes a reading. The caller holds the turn.
 func (s *Source) measure(ctx context.Context, want parts) *reading {
 	r := &reading{at: s.options.Clock.Now(), has: want}
-	s.past.begin()
+	s.past.begin(r.at)
 	r.node, r.capacity = s.machine.node(s.options.Node, s.options.RootDir, want&(withNetwork|withDisk) != 0, r.at, s.past)
 	if want&withDetails != 0 {
 		r.devices = s.machine.devices()
