@@ -68,6 +68,8 @@ type Agent struct {
 	engine          atomic.Pointer[Engine]
 	settings        settings
 	pods            podsGate
+	// leaving says that an earlier agent has not left.
+	leaving bool
 	// name, rootDir, runtime, clock and logger come from the engine's configuration.
 	name    string
 	rootDir string
@@ -156,6 +158,13 @@ func (a *Agent) makeNode(c *podwright.Config) (err error) {
 		return err
 	}
 	hooks := a.registrar.Hooks()
+	register := hooks.Register
+	hooks.Register = func(ctx context.Context) error {
+		if a.leaving { // only now, as a drain needs an engine that runs
+			a.registrar.Leave()
+		}
+		return register(ctx)
+	}
 	hooks.Initialise, hooks.RuntimeReady, hooks.Rand = c.NodeHooks.Initialise, c.NodeHooks.RuntimeReady, c.NodeHooks.Rand
 	c.NodeHooks = hooks
 	if c.Node.Object == nil {
@@ -369,15 +378,16 @@ func (a *Agent) following() (uids []types.UID) {
 func (a *Agent) Registered() <-chan struct{} { return a.registrar.Registered() }
 
 // Run runs the engine, and everything that it needs from the API server, until ctx ends or the Node
-// is gone for good. It returns once all of that has ended: the engine ends first, so its last
-// statuses and events still go out. The error is the engine's, or wraps [ErrNodeGone]. Call it
-// once.
+// is gone for good, also if an earlier agent was ended before it had left (KN7). It returns once all
+// of that has ended: the engine ends first, so its last statuses and events still go out. The error
+// is the engine's, or wraps [ErrNodeGone]. Call it once.
 func (a *Agent) Run(ctx context.Context, engine Engine) error {
 	serve, err := a.makeServer(engine)
 	if err != nil {
 		return err
 	}
 	a.engine.Store(&engine)
+	a.leaving = a.stillLeaving()
 	beside, stopBeside := context.WithCancel(context.WithoutCancel(ctx))
 	running, stop := context.WithCancel(ctx)
 	var parts, watch sync.WaitGroup
@@ -392,11 +402,12 @@ func (a *Agent) Run(ctx context.Context, engine Engine) error {
 			}
 		})
 	}
-	var left error // read after watch.Wait
+	var left error // as over, read after watch.Wait
+	var over bool
 	watch.Go(func() {
 		select {
 		case <-a.registrar.Gone():
-			left = a.leave(running, engine)
+			left, over = a.leave(ctx, engine)
 			stop()
 		case <-running.Done():
 		}
@@ -407,6 +418,9 @@ func (a *Agent) Run(ctx context.Context, engine Engine) error {
 	stopBeside()
 	parts.Wait()
 	a.clients.connections.CloseAll()
+	if over {
+		a.haveLeft()
+	}
 	return errors.Join(err, left)
 }
 
@@ -440,14 +454,4 @@ func (a *Agent) makeServer(engine Engine) (run func(ctx context.Context) error, 
 		return nil, fmt.Errorf("kube: %w", err)
 	}
 	return func(ctx context.Context) error { return s.Serve(ctx, o.Listener) }, nil
-}
-
-// leave does what the policy says when the Node is gone, and returns why Run ends.
-func (a *Agent) leave(ctx context.Context, engine Engine) error {
-	if a.options.WhenGone == Drain {
-		if err := engine.Drain(ctx); err != nil {
-			return fmt.Errorf("kube: %w; not all pods could be stopped: %w", ErrNodeGone, err)
-		}
-	}
-	return fmt.Errorf("kube: %w", ErrNodeGone)
 }

@@ -320,13 +320,65 @@ func TestBadCertificates(t *testing.T) {
 	}
 }
 
-// TestLeave (KN7): with the policies Drain and Exit a Node that is gone ends Run.
+// TestLeave (KN7): with the policies Drain and Exit a Node that is gone ends Run, also that of an agent whose predecessor was
+// ended meanwhile. The start after that joins, and so does one with another policy or of another Node.
 func TestLeave(t *testing.T) {
-	for _, policy := range []Policy{Drain, Exit} {
-		e := &engine{}
-		a := &Agent{options: Options{WhenGone: policy}}
-		if err := a.leave(t.Context(), e); !errors.Is(err, ErrNodeGone) || e.drained != (policy == Drain) {
-			t.Errorf("%s: drained %t, %v", policy, e.drained, err)
-		}
+	for name, c := range map[string]struct {
+		policy Policy
+		begun  string // by an earlier agent of that Node
+		left   bool
+	}{
+		"drained before": {Drain, "edge-1", true}, "exited before": {Exit, "edge-1", true},
+		"nothing before": {Drain, "", false}, "to rejoin now": {Rejoin, "edge-1", false}, "another Node before": {Drain, "edge-2", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := filepath.Join(t.TempDir(), "root")
+			start := func() (registered bool, e *engine, err error) {
+				config := newConfig(t)
+				config.RootDir = root
+				a, err := New(Options{Config: &rest.Config{Host: "http://api", Transport: memoryapi.New(nil).Transport("edge-1")}, WhenGone: c.policy}, &config)
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				e = &engine{ran: make(chan struct{}), known: make(chan struct{}, 2)}
+				ended := make(chan error)
+				go func() { ended <- a.Run(ctx, e) }()
+				<-e.ran
+				if err := config.NodeHooks.Register(t.Context()); err != nil { // an engine does this
+					t.Error(err)
+				}
+				select {
+				case <-a.Registered():
+					cancel()
+					return true, e, <-ended
+				case err := <-ended:
+					return false, e, err
+				}
+			}
+			if c.begun != "" {
+				before := &Agent{rootDir: root, name: c.begun, options: Options{WhenGone: Drain}}
+				killed, kill := context.WithCancel(t.Context())
+				kill()
+				if err, over := before.leave(killed, hesitant{}); !errors.Is(err, ErrNodeGone) || over {
+					t.Errorf("left: %t, %v", over, err)
+				}
+			}
+			if registered, e, err := start(); registered == c.left || errors.Is(err, ErrNodeGone) != c.left || e.drained != (c.left && c.policy == Drain) {
+				t.Errorf("registered: %t, drained: %t, %v", registered, e.drained, err)
+			}
+			if registered, _, err := start(); !registered || err != nil {
+				t.Errorf("the next start: registered: %t, %v", registered, err)
+			}
+		})
 	}
+}
+
+// hesitant is an engine that never ends draining.
+type hesitant struct{ Engine }
+
+func (hesitant) Drain(ctx context.Context) error {
+	<-ctx.Done()
+	return ctx.Err()
 }

@@ -60,6 +60,8 @@ type world struct {
 
 	// slow is how long calls take that are named in it, such as "WATCH services".
 	slow map[string]time.Duration
+	// whenGone is the policy of the agents.
+	whenGone kube.Policy
 
 	ways   []*way
 	agent  *agent
@@ -145,7 +147,7 @@ func (w *world) start() {
 		},
 		Info: v1.NodeSystemInfo{MachineID: "machine-1", SystemUUID: "system-1"},
 	}
-	o := kube.Options{Config: &rest.Config{Host: "http://api", Transport: discreet{link}}, Node: shown}
+	o := kube.Options{Config: &rest.Config{Host: "http://api", Transport: discreet{link}}, Node: shown, WhenGone: w.whenGone}
 	part, err := kube.New(o, &config)
 	if err != nil {
 		w.t.Fatal(err)
