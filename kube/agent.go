@@ -20,6 +20,7 @@ import (
 	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/cleanup/eviction"
 	"github.com/podwright/podwright/internal/podinfo"
+	"github.com/podwright/podwright/internal/recovery"
 	"github.com/podwright/podwright/kube/certs"
 	"github.com/podwright/podwright/kube/credentials"
 	"github.com/podwright/podwright/kube/events"
@@ -68,6 +69,7 @@ type Agent struct {
 	engine          atomic.Pointer[Engine]
 	settings        settings
 	pods            podsGate
+	taken           taken
 	// leaving says that an earlier agent has not left.
 	leaving bool
 	// name, rootDir, runtime, clock and logger come from the engine's configuration.
@@ -163,7 +165,9 @@ func (a *Agent) makeNode(c *podwright.Config) (err error) {
 		if a.leaving { // only now, as a drain needs an engine that runs
 			a.registrar.Leave()
 		}
-		return register(ctx)
+		err := register(ctx)
+		a.taken.note(err)
+		return err
 	}
 	hooks.Initialise, hooks.RuntimeReady, hooks.Rand = c.NodeHooks.Initialise, c.NodeHooks.RuntimeReady, c.NodeHooks.Rand
 	c.NodeHooks = hooks
@@ -248,7 +252,7 @@ func (a *Agent) makeObjects(c *podwright.Config) error {
 		return err
 	}
 	a.keeping.renew = []func() []types.UID{token.Renew, certificates.Renew}
-	c.Sources = append(slices.Clone(c.Sources), followed{a.source, a.objects, &a.delivered, a.keeping.heard})
+	c.Sources = append(slices.Clone(c.Sources), followed{a.source, a.objects, &a.delivered, a.keeping.heard, &a.taken})
 	o := &c.Pods
 	if o.Objects == nil {
 		o.Objects = a.objects
@@ -307,7 +311,7 @@ func (a *Agent) makeSinks(c *podwright.Config) error {
 	if err != nil {
 		return err
 	}
-	a.sink, c.Observe.Sinks = sink, append(slices.Clone(c.Observe.Sinks), sink)
+	a.sink, c.Observe.Sinks = sink, append(slices.Clone(c.Observe.Sinks), ownSink{sink, &a.taken})
 	if a.options.Local || c.Mirrors.Client != nil {
 		return nil
 	}
@@ -325,12 +329,14 @@ type followed struct {
 	delivered *atomic.Pointer[[]*v1.Pod]
 	// heard is called each time the engine has received the set of pods.
 	heard func()
+	*taken
 }
 
 var (
 	_ syncloop.Source         = followed{}
 	_ syncloop.Preceded       = followed{}
 	_ syncloop.HealthReporter = followed{}
+	_ recovery.Withholder     = followed{}
 )
 
 // Run implements [syncloop.Source].

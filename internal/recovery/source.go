@@ -68,6 +68,13 @@ var (
 	_ syncloop.ProblemReporter = (*source)(nil)
 )
 
+// Withholder is an optional ability of a source: to keep its remembered pods from running while it knows that they are not
+// this node's, although it has not answered.
+type Withholder interface {
+	// Withheld returns why they must not run now, nil if they may. It must not block.
+	Withheld() error
+}
+
 // Remembering wraps a source: the journal records which pods the source no longer wants and, with
 // standIn, its remembered pods run if it does not answer. If the journal has wrapped others, too, it is not heard
 // before the records are loaded. sourcesReady reports whether every source of the loop has been
@@ -287,11 +294,19 @@ func (s *source) patience() time.Duration {
 	return max(s.due.Sub(now), min(hearing, all))
 }
 
-// replace delivers what is remembered if the source stays silent.
+// replace delivers what is remembered if the source stays silent, as soon as it may run.
 func (s *source) replace(ctx context.Context, wait time.Duration, deliver func(ctx context.Context, pods []*v1.Pod) error) {
-	if timing.Sleep(ctx, s.clock, wait) == nil {
-		s.remember(ctx, deliver)
+	for timing.Sleep(ctx, s.clock, wait) == nil && !s.hasAnswered() {
+		if wait = hearing; !s.withheld() {
+			s.remember(ctx, deliver)
+			return
+		}
 	}
+}
+
+func (s *source) withheld() bool {
+	w, ok := s.Source.(Withholder)
+	return ok && w.Withheld() != nil
 }
 
 // replaceFailed is replace for a source whose run has ended before it was given up: most runs of one that fails are
@@ -328,6 +343,9 @@ func (s *source) remember(ctx context.Context, deliver func(ctx context.Context,
 
 // rememberNow is remember for the holder of turn.
 func (s *source) rememberNow(ctx context.Context, deliver func(ctx context.Context, pods []*v1.Pod) error) {
+	if s.withheld() {
+		return
+	}
 	pods := lastDesired(s.journal.keeper.All(), s.name)
 	s.mu.Lock()
 	silent := !s.answered && !s.stoodIn && len(pods) > 0

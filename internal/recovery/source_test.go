@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -123,6 +124,47 @@ func TestRecordsStandInForASilentSource(t *testing.T) { // architecture decision
 			t.Error("only the first word counts: later ones are told to the workers")
 		}
 	})
+}
+
+// withholding is a source whose remembered pods must not run while it says so.
+type withholding struct {
+	*fileSource
+	why atomic.Pointer[error]
+}
+
+func (s *withholding) Withheld() error {
+	if why := s.why.Load(); why != nil {
+		return *why
+	}
+	return nil
+}
+
+// TestWithheldPodsWait: SN5. Records do not stand in for a silent source that knows that the pods are not this node's; they do
+// soon after it ceases to, unless it has answered.
+func TestWithheldPodsWait(t *testing.T) {
+	for _, answers := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, newDisk(newRecord("a"))).keep()
+			own := &withholding{fileSource: newFileSource()}
+			own.why.Store(&errDisk)
+			var d deliveries
+			d.run(r, r.journal.Remembering(own, true, func() bool { return false }))
+			pass(time.Hour)
+			if len(d.all()) != 0 {
+				t.Fatalf("delivered: %v", d.all())
+			}
+			want := []types.UID{"a"}
+			if answers {
+				own.sets <- []*v1.Pod{newPod("b")}
+				want = []types.UID{"b"}
+			}
+			own.why.Store(nil)
+			pass(time.Minute)
+			if len(d.all()) != 1 || !slices.Equal(d.all()[0], want) {
+				t.Errorf("delivered: %v, want %v", d.all(), want)
+			}
+		})
+	}
 }
 
 // TestRetiredLifeEndsBeforeItsUIDIsDelivered: IN10: what was kept of a life for a sink is gone

@@ -62,6 +62,8 @@ type world struct {
 	slow map[string]time.Duration
 	// whenGone is the policy of the agents.
 	whenGone kube.Policy
+	// machine is the system UUID of the machine.
+	machine string
 
 	ways   []*way
 	agent  *agent
@@ -89,7 +91,7 @@ type agent struct {
 
 // newWorld is one without an agent.
 func newWorld(t *testing.T, l life, deaths []death) *world {
-	w := &world{t: t, api: memoryapi.New(nil), root: filepath.Join(t.TempDir(), "root"), deaths: deaths, tale: tale.New(), containers: map[container]bool{}}
+	w := &world{t: t, machine: "system-1", api: memoryapi.New(nil), root: filepath.Join(t.TempDir(), "root"), deaths: deaths, tale: tale.New(), containers: map[container]bool{}}
 	w.admin = kubernetes.NewForConfigOrDie(&rest.Config{Host: "http://api", Transport: w.api.Transport(""), QPS: -1})
 	w.rt = fake.New(fake.Options{
 		Script: func(launch fake.Launch) fake.Script {
@@ -145,7 +147,7 @@ func (w *world) start() {
 		Capacity: func() v1.ResourceList {
 			return v1.ResourceList{v1.ResourceCPU: resource.MustParse("2"), v1.ResourcePods: resource.MustParse("110")}
 		},
-		Info: v1.NodeSystemInfo{MachineID: "machine-1", SystemUUID: "system-1"},
+		Info: v1.NodeSystemInfo{MachineID: "machine-1", SystemUUID: w.machine},
 	}
 	o := kube.Options{Config: &rest.Config{Host: "http://api", Transport: discreet{link}}, Node: shown, WhenGone: w.whenGone}
 	part, err := kube.New(o, &config)
