@@ -95,7 +95,7 @@ func (st *starting) pull(ctx context.Context) (images.Image, *startFailure) {
 		Pod: st.pod, Container: st.spec, Sandbox: st.sandboxConfig, Handler: st.handler,
 		Secrets: st.pullSecrets, More: st.moreCredentials,
 		Lacking: func() bool { return st.secretsMissing || st.credentialsMissing }, Event: st.event,
-		Interrupts: st.changes, Meanwhile: func() { st.m.refreshVolumes(ctx, st.pod) },
+		Interrupts: st.changes, Meanwhile: func() { st.m.RefreshVolumes(ctx, st.pod) },
 	})
 	if err == nil {
 		return image, nil

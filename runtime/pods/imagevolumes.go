@@ -33,7 +33,7 @@ func (s *podSync) pullImageVolumes(ctx context.Context) {
 			Event: func(eventtype, reason, format string, args ...any) {
 				s.m.podEvent(s.pod, eventtype, reason, format, args...)
 			},
-			Interrupts: s.changes, Meanwhile: func() { s.m.refreshVolumes(ctx, s.pod) },
+			Interrupts: s.changes, Meanwhile: func() { s.m.RefreshVolumes(ctx, s.pod) },
 		})
 		s.result.Acted = s.result.Acted || image.Pulled
 		if err != nil {

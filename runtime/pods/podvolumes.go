@@ -203,10 +203,11 @@ func (m *Manager) forgetVolumes(uid types.UID) {
 	delete(m.mounted, uid)
 }
 
-// refreshVolumes brings volumes of config maps, secrets and the pod's fields up to
-// date, if the pod has any that containers may have mounted. What cannot be read
-// keeps its old content.
-func (m *Manager) refreshVolumes(ctx context.Context, pod *v1.Pod) {
+// RefreshVolumes brings volumes of config maps, secrets, tokens and the pod's fields up to
+// date, as far as containers may have them mounted. What cannot be read keeps its old
+// content. [Manager.SyncPod] does it too; call this when a pod is not synced. It must not run
+// concurrently with SyncPod for the same pod.
+func (m *Manager) RefreshVolumes(ctx context.Context, pod *v1.Pod) {
 	own := ownVolumes{m}
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]

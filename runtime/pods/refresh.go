@@ -8,7 +8,8 @@ import (
 
 // Refresh makes a SyncPod of the pod that waits for a pull write the volumes of config maps,
 // secrets, tokens and the pod's fields again: a pull may take long, and concerns only a part of
-// the pod (IN15). Otherwise it does nothing: the next SyncPod writes them. It does not block.
+// the pod (IN15). Otherwise it does nothing: the next SyncPod writes them, whatever else it has
+// to do. It does not block.
 func (m *Manager) Refresh(uid types.UID) { m.refreshes.tell(uid) }
 
 // refreshes are the pods that wait for a pull and are told of changes meanwhile.

@@ -25,9 +25,13 @@ func (m *Manager) SyncPod(ctx context.Context, pod *v1.Pod, status *runtime.PodS
 	cgroup := m.lookForCgroup(pod)
 	plan := m.computeActions(pod, status, cgroup)
 	s := &podSync{m: m, pod: pod, status: status, plan: plan, began: m.options.Clock.Now()}
+	if !plan.OnlyStarts() || !cgroup.exists {
+		// What this step waits for, or fails at, must not keep it from the containers that run. A step that only starts
+		// containers makes their volumes first.
+		m.RefreshVolumes(ctx, pod)
+	}
 	m.rememberOwn(ctx, pod, plan.Own)
 	if plan.Empty() && cgroup.exists {
-		m.refreshVolumes(ctx, pod)
 		s.finishResize()
 		return s.result
 	}

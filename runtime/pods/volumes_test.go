@@ -114,16 +114,21 @@ func volumeWorld(t *testing.T, opt ...func(*pods.Options)) (w *world, at func() 
 		}
 		return fake.Script{}
 	}, opt...)
-	t.Cleanup(func() {
+	w.endMounts()
+	return w, func() *runtimeapi.Mount { return last }
+}
+
+// endMounts ends the mounts of all pods at the end of the test.
+func (w *world) endMounts() {
+	w.t.Cleanup(func() {
 		uids, err := w.m.PodDirs()
 		for _, uid := range uids {
-			err = errors.Join(err, w.m.TearDownVolumes(context.WithoutCancel(t.Context()), uid))
+			err = errors.Join(err, w.m.TearDownVolumes(context.WithoutCancel(w.t.Context()), uid))
 		}
 		if err != nil {
-			t.Error(err)
+			w.t.Error(err)
 		}
 	})
-	return w, func() *runtimeapi.Mount { return last }
 }
 
 // What each kind of volume and each field of a mount becomes (spec/runtime.md 12).
