@@ -140,6 +140,8 @@ func (n *node) SyncPod(_ context.Context, _ *v1.Pod, view *runtime.PodStatus) po
 	return result
 }
 
+func (n *node) RefreshVolumes(context.Context, *v1.Pod) { _ = n.do("RefreshVolumes") }
+
 func (n *node) KillPod(context.Context, *v1.Pod, *runtime.PodStatus, *int64) error {
 	n.killed()
 	return n.do("KillPod")

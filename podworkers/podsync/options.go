@@ -30,7 +30,9 @@ var (
 )
 
 // Pods makes the runtime calls for a pod; [pods.Manager] implements it. Calls for different
-// pods run in parallel, calls for one pod do not.
+// pods run in parallel, calls for one pod do not. If it also has the method
+// RefreshVolumes(ctx, pod), that brings the tokens, secrets and other files up to date that
+// running containers use, while nothing else is done for the pod because there is no network.
 type Pods interface {
 	SyncPod(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus) pods.Result
 	// KillPod stops the pod and leaves a fresh reading of it in the cache.
@@ -43,6 +45,11 @@ type Pods interface {
 	WaitingReasons(uid types.UID) map[string]pods.Waiting
 	PodResources(pod *v1.Pod) runtime.Resources
 	TerminationMessage(container *runtime.ContainerStatus) string
+}
+
+// refresher is an optional ability of [Pods]; see there.
+type refresher interface {
+	RefreshVolumes(ctx context.Context, pod *v1.Pod)
 }
 
 // Content releases what a stopped pod still holds; [pods.Manager] implements it.

@@ -106,6 +106,9 @@ func (s *Syncer) SyncPod(ctx context.Context, _ podworkers.UpdateType, pod, _ *v
 		return podworkers.SyncResult{}, err
 	}
 	if err := s.o.Network(); err != nil && !pod.Spec.HostNetwork {
+		if r, ok := s.pods.(refresher); ok && view.ContainersRunning() {
+			r.RefreshVolumes(ctx, pod)
+		}
 		return podworkers.SyncResult{}, s.awaitNetwork(pod, err)
 	}
 	pod, unstored := s.allocate(desired, view, withheld)

@@ -202,6 +202,11 @@ func TestPodWaitsForTheNetworkUnlessOnTheHosts(t *testing.T) {
 		t.Error(n.events)
 	}
 	n.want(append([]string{"Syncing"}, publishing...)...)
+	// runtime.md 25.2: what runs is kept up to date meanwhile.
+	if _, err = n.syncer().SyncPod(t.Context(), podworkers.Sync, web(), nil, viewOf(runtime.Running)); !errors.Is(err, n.network) {
+		t.Error(err)
+	}
+	n.want(append(append([]string{"Syncing"}, publishing...), "RefreshVolumes")...)
 	host := web()
 	host.Spec.HostNetwork = true
 	if _, err := n.syncer().SyncPod(t.Context(), podworkers.Sync, host, nil, nothing()); err != nil {
