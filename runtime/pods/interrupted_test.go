@@ -103,7 +103,7 @@ func TestFailedRemovalIsFinished(t *testing.T) {
 		}
 		finishing(t, w)
 		synctest.Wait()
-		if err := w.m.RemovePodDir(&failsOnce{t.Context(), 6}, "u"); !errors.Is(err, unix.EIO) {
+		if err := w.m.RemovePodDir(&failsOnce{t.Context(), 7}, "u"); !errors.Is(err, unix.EIO) {
 			t.Fatalf("error %v", err)
 		}
 		if _, err := os.Stat(volume); !errors.Is(err, os.ErrNotExist) {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/foreign"
 	"github.com/podwright/podwright/internal/outbound"
 	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/runtime"
@@ -48,6 +49,7 @@ type Manager struct {
 	metrics          metrics
 	doing            doing
 	refreshes        refreshes
+	files            nodeFiles
 	// interrupted wakes FinishRemovals.
 	interrupted chan struct{}
 	// selinux is true if the machine labels files.
@@ -107,6 +109,7 @@ func New(rt cri.RuntimeService, imageService cri.ImageService, o Options) (*Mana
 		kills:    map[types.UID]uint64{},
 		mounted:  map[types.UID]map[string]MountedVolume{},
 		doing:    doing{clock: o.Clock, pods: map[types.UID][]*activity{}},
+		files:    nodeFiles{calls: foreign.New(o.Clock)},
 
 		interrupted: make(chan struct{}, 1),
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path"
 	"slices"
 
@@ -37,7 +38,7 @@ func (st *starting) mounts(ctx context.Context, e *criconfig.Environment, imageI
 	relabelled := map[string]bool{}
 	for i := range st.spec.VolumeMounts {
 		vm := &st.spec.VolumeMounts[i]
-		mount, err := st.mount(vm, i, e, features)
+		mount, err := st.mount(ctx, vm, i, e, features)
 		if err != nil {
 			return nil, fmt.Errorf("volume mount %q: %w", vm.Name, err)
 		}
@@ -95,7 +96,7 @@ func (m *Manager) randomName() string {
 }
 
 // mount prepares one volume mount, the container's number index.
-func (st *starting) mount(vm *v1.VolumeMount, index int, e *criconfig.Environment, features mountFeatures) (*runtimeapi.Mount, error) {
+func (st *starting) mount(ctx context.Context, vm *v1.VolumeMount, index int, e *criconfig.Environment, features mountFeatures) (*runtimeapi.Mount, error) {
 	if vm.MountPath == "" {
 		return nil, fmt.Errorf("mountPath is empty")
 	}
@@ -133,14 +134,28 @@ func (st *starting) mount(vm *v1.VolumeMount, index int, e *criconfig.Environmen
 	case volume.HostPath == "":
 		return nil, fmt.Errorf("it is a block device: name it under volumeDevices")
 	case sub != "":
-		st.holding = true
-		out.HostPath, err = st.m.dirs.HoldSubPath(st.pod.UID, poddir.SubPath{
+		out.HostPath, err = st.hold(ctx, poddir.SubPath{
 			Volume: vm.Name, Host: volume.HostPath, Container: st.spec.Name, Index: index, Path: sub,
 			Kept:   out.Readonly && ofTheNode(st.pod, vm.Name),
 			Shared: propagation == runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL,
 		})
 	}
 	return out, err
+}
+
+// hold holds a sub-path of a volume until releaseSubPaths. Opening it waits for the volume alone, so it is a call of its own.
+func (st *starting) hold(ctx context.Context, p poddir.SubPath) (string, error) {
+	opening := nodeCall(st.pod, p.Volume, fmt.Sprintf("the look at a sub-path of volume %q", p.Volume))
+	source, err := askNode(ctx, &st.m.files, opening, nodeFileLimit, func(context.Context) (*os.File, error) {
+		return p.Open() // garbage collection closes what comes too late
+	})
+	if err != nil {
+		return "", err
+	}
+	st.holding = true
+	return askNode(ctx, &st.m.files, subPathCall(st.pod.UID), nodeFileLimit, func(context.Context) (string, error) {
+		return st.m.dirs.HoldSubPath(st.pod.UID, p, source)
+	})
 }
 
 // ofTheNode reports whether a volume is a path of the node.
@@ -150,12 +165,12 @@ func ofTheNode(pod *v1.Pod, volume string) bool {
 
 // releaseSubPaths releases the sub-paths that mounts holds, once the runtime has
 // mounted them.
-func (st *starting) releaseSubPaths() {
+func (st *starting) releaseSubPaths(ctx context.Context) {
 	if !st.holding {
 		return
 	}
 	st.holding = false
-	if err := st.m.dirs.ReleaseSubPaths(st.pod.UID, st.spec.Name); err != nil {
+	if err := st.m.releaseSubPaths(ctx, st.pod.UID, st.spec.Name); err != nil {
 		// The next start, or the pod's end, tries again.
 		st.m.options.Logger.Error(err, "A sub-path is still held", "podUID", st.pod.UID, "container", st.spec.Name)
 	}

@@ -1,6 +1,7 @@
 package pods
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path"
@@ -17,7 +18,7 @@ import (
 )
 
 // makeMountPoints makes, in volumes of files, what other mounts of the container are mounted on (spec/runtime.md 12.1).
-func (st *starting) makeMountPoints(mounts []*runtimeapi.Mount) error {
+func (st *starting) makeMountPoints(ctx context.Context, mounts []*runtimeapi.Mount) error {
 	volumes := st.m.volumesOfFiles(st.pod)
 	if len(volumes) == 0 {
 		return nil
@@ -38,7 +39,8 @@ func (st *starting) makeMountPoints(mounts []*runtimeapi.Mount) error {
 		if !ok || at[outer].GetPropagation() == runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL {
 			continue // on the node, the mount would outlive the container and keep the volume from being removed
 		}
-		if err := poddir.MakeMountPoint(at[outer].GetHostPath(), below(outer, point), func() bool { return isFolder(mount) }); err != nil {
+		folder := func() (bool, error) { return st.isFolder(ctx, mount) }
+		if err := poddir.MakeMountPoint(at[outer].GetHostPath(), below(outer, point), folder); err != nil {
 			return fmt.Errorf("mount at %q, inside volume %q: %w", point, name, err)
 		}
 	}
@@ -52,9 +54,12 @@ func below(outer, point string) string {
 
 // isFolder reports whether what is mounted is a folder, as runtimes make a path of the node that is missing. It may be wrong
 // about a path that only the runtime sees.
-func isFolder(m *runtimeapi.Mount) bool {
-	info, err := os.Stat(m.GetHostPath())
-	return err != nil || info.IsDir()
+func (st *starting) isFolder(ctx context.Context, mount *runtimeapi.Mount) (bool, error) {
+	call := nodeCall(st.pod, st.spec.Name, fmt.Sprintf("the look at what is mounted at %q", mount.GetContainerPath()))
+	return askNode(ctx, &st.m.files, call, nodeFileLimit, func(context.Context) (bool, error) {
+		info, err := os.Stat(mount.GetHostPath())
+		return err != nil || info.IsDir(), nil
+	})
 }
 
 // volumesOfFiles are the volumes of config maps, secrets and the pod's fields that the engine makes, by where they are.

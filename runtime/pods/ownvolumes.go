@@ -33,8 +33,7 @@ func (o ownVolumes) SetUp(ctx context.Context, pod *v1.Pod, v *v1.Volume) (Mount
 	case v.EmptyDir != nil:
 		return o.emptyDir(pod, v)
 	case v.HostPath != nil:
-		path, err := poddir.HostPath(v.HostPath)
-		return MountedVolume{HostPath: path}, err
+		return o.hostPath(ctx, pod, v)
 	case v.Image != nil:
 		return MountedVolume{Image: v.Image.Reference, ReadOnly: true}, nil
 	}
@@ -42,12 +41,24 @@ func (o ownVolumes) SetUp(ctx context.Context, pod *v1.Pod, v *v1.Volume) (Mount
 }
 
 func (o ownVolumes) TearDown(ctx context.Context, uid types.UID) error {
+	// Only the mounts of sub-paths are of file systems that are not the engine's.
+	if err := o.m.releaseSubPaths(ctx, uid, ""); err != nil {
+		return err
+	}
 	return o.m.dirs.TearDown(ctx, uid)
 }
 
 // Mounted is never called: removal reads the mount table.
 func (o ownVolumes) Mounted(_ context.Context, uid types.UID) ([]string, error) {
 	return o.m.dirs.Mounted(uid)
+}
+
+// hostPath looks whether a path of the node is what the volume says.
+func (o ownVolumes) hostPath(ctx context.Context, pod *v1.Pod, v *v1.Volume) (MountedVolume, error) {
+	call := nodeCall(pod, v.Name, fmt.Sprintf("the look at hostPath %q", v.HostPath.Path))
+	path, err := askNode(ctx, &o.m.files, call, nodeFileLimit,
+		func(context.Context) (string, error) { return poddir.HostPath(v.HostPath) })
+	return MountedVolume{HostPath: path}, err
 }
 
 // emptyDir makes an emptyDir volume (spec/cleanup.md 5). It and what is created in it

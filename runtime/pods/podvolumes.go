@@ -171,7 +171,11 @@ func (m *Manager) giveToGroup(ctx context.Context, pod *v1.Pod, v *v1.Volume, re
 	}
 	policy := pod.Spec.SecurityContext.FSGroupChangePolicy
 	onMismatch := policy != nil && *policy == v1.FSGroupChangeOnRootMismatch
-	return poddir.GiveToGroup(ctx, ready.HostPath, *group, ready.ReadOnly, onMismatch)
+	call := nodeCall(pod, v.Name, fmt.Sprintf("giving volume %q to group %d", v.Name, *group))
+	_, err := askNode(ctx, &m.files, call, 0, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, poddir.GiveToGroup(ctx, ready.HostPath, *group, ready.ReadOnly, onMismatch)
+	})
+	return err
 }
 
 // MountedVolumes returns the volumes that this process has made ready for a pod, by

@@ -69,7 +69,7 @@ func (s *podSync) startContainer(ctx context.Context, c member) *startFailure {
 	if f != nil {
 		return f
 	}
-	defer st.releaseSubPaths()
+	defer st.releaseSubPaths(ctx)
 	config, f := st.configure(ctx, image)
 	if f != nil {
 		return f
@@ -78,7 +78,7 @@ func (s *podSync) startContainer(ctx context.Context, c member) *startFailure {
 		return st.failed(ctx, reasonCreateContainerError, err, "")
 	}
 	if st.stays {
-		st.releaseSubPaths()
+		st.releaseSubPaths(ctx)
 		if config, f = st.configure(ctx, image); f != nil { // under another number
 			return f
 		}
@@ -100,7 +100,7 @@ func (s *podSync) startContainer(ctx context.Context, c member) *startFailure {
 		return st.failed(ctx, reasonRunContainerError, err, id)
 	}
 	s.startedID = id
-	st.releaseSubPaths() // a hook may take long
+	st.releaseSubPaths(ctx) // a hook may take long
 	st.event(v1.EventTypeNormal, "Started", "Container started: %s", c.spec.Name)
 	s.m.linkLog(s.pod, c.spec.Name, id, config.LogPath)
 	return st.postStart(ctx, id)
@@ -159,7 +159,7 @@ func (st *starting) containerConfig(ctx context.Context, image images.Image) (*r
 		return nil, err
 	}
 	mounts = append(mounts, granted.mounts()...)
-	if err := st.makeMountPoints(mounts); err != nil {
+	if err := st.makeMountPoints(ctx, mounts); err != nil {
 		return nil, err
 	}
 	config, err := criconfig.Container(criconfig.ContainerInput{

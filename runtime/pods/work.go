@@ -97,11 +97,11 @@ func (m *Manager) Work() []Work {
 	return out
 }
 
-// Problems returns the calls and pulls that have waited for their turn for too long (IN2). It
-// does not block.
+// Problems returns the calls and pulls that have waited for their turn for too long, and the calls about
+// files of the node that have not returned (IN2). It does not block.
 func (m *Manager) Problems() []problem.Problem {
 	now := m.options.Clock.Now()
-	var out []problem.Problem
+	out := m.files.calls.Problems()
 	for _, c := range m.work.Calls() {
 		if !c.Waiting || now.Sub(c.Since) < problem.TurnLimit {
 			continue

@@ -3,6 +3,8 @@ package poddir
 import (
 	"context"
 	"os"
+
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // PublishSyncing publishes with a function in place of the sync of a file or folder.
@@ -21,4 +23,13 @@ func OpenSubPath(volume, sub string) (string, error) {
 	}
 	defer f.Close()
 	return os.Readlink(handle(f))
+}
+
+// OpenAndHold resolves a sub-path and holds it.
+func (s Store) OpenAndHold(uid types.UID, p SubPath) (string, error) {
+	source, err := p.Open()
+	if err != nil {
+		return "", err
+	}
+	return s.HoldSubPath(uid, p, source)
 }

@@ -45,7 +45,7 @@ func TestMakeMountPoint(t *testing.T) {
 			{"../x", true, "escapes"},
 			{strings.Repeat("x", 300), true, "name too long"},
 		} {
-			err := poddir.MakeMountPoint(volume, tc.at, func() bool { return tc.folder })
+			err := poddir.MakeMountPoint(volume, tc.at, func() (bool, error) { return tc.folder, nil })
 			if tc.says == "" && err != nil || tc.says != "" && (err == nil || !strings.Contains(err.Error(), tc.says)) {
 				t.Errorf("%.20s: err %v, want %q", tc.at, err, tc.says)
 			}
@@ -75,7 +75,7 @@ func TestMountPointsStayInside(t *testing.T) {
 	}
 	for _, at := range []string{"out", "out/x", "out/f", "dir/up/x", "dir/up", "dir/f/x"} {
 		for _, folder := range []bool{false, true} {
-			if err := poddir.MakeMountPoint(volume, at, func() bool { return folder }); err == nil {
+			if err := poddir.MakeMountPoint(volume, at, func() (bool, error) { return folder, nil }); err == nil {
 				t.Errorf("%s: made", at)
 			}
 		}
@@ -116,7 +116,7 @@ func TestPublishBesideMountPoints(t *testing.T) {
 			}
 			publish("..1", "a")
 			for at, folder := range map[string]bool{"m/deep": true, "f": false} {
-				if err := poddir.MakeMountPoint(volume, at, func() bool { return folder }); err != nil {
+				if err := poddir.MakeMountPoint(volume, at, func() (bool, error) { return folder, nil }); err != nil {
 					t.Fatal(err)
 				}
 			}

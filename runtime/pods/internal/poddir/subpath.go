@@ -47,19 +47,18 @@ type SubPath struct {
 	Shared bool
 }
 
-// HoldSubPath resolves a sub-path inside its volume and holds it with a bind mount of
-// its own, so that the runtime mounts what was resolved even if the path changes. It
+// Open resolves the sub-path inside its volume. The handle only names what it opens.
+func (p SubPath) Open() (*os.File, error) { return openSubPath(p.Host, p.Path, p.Kept) }
+
+// HoldSubPath holds a sub-path, which was opened as source, with a bind mount of its
+// own, so that the runtime mounts what was resolved even if the path changes. It
 // returns the place of that mount, which stays until [Store.ReleaseSubPaths] or
-// [Store.TearDown].
-func (s Store) HoldSubPath(uid types.UID, p SubPath) (string, error) {
+// [Store.TearDown]. It closes source.
+func (s Store) HoldSubPath(uid types.UID, p SubPath, source *os.File) (string, error) {
+	defer source.Close()
 	if err := errors.Join(podinfo.CheckName("volume name", p.Volume), podinfo.CheckName("container name", p.Container)); err != nil {
 		return "", err
 	}
-	source, err := openSubPath(p.Host, p.Path, p.Kept)
-	if err != nil {
-		return "", err
-	}
-	defer source.Close()
 	root, err := s.open(uid)
 	if err != nil {
 		return "", err
@@ -115,9 +114,13 @@ func hold(root *os.Root, name string, source *os.File, shared bool) error {
 }
 
 // ReleaseSubPaths releases the sub-paths of one container once its start has succeeded
-// or failed.
+// or failed, or of all containers of the pod if container is empty.
 func (s Store) ReleaseSubPaths(uid types.UID, container string) error {
-	if err := errors.Join(podinfo.CheckName("pod UID", string(uid)), podinfo.CheckName("container name", container)); err != nil {
+	err := podinfo.CheckName("pod UID", string(uid))
+	if container != "" {
+		err = errors.Join(err, podinfo.CheckName("container name", container))
+	}
+	if err != nil {
 		return err
 	}
 	pod, err := openDir(nil, filepath.Join(s.Path, string(uid)))

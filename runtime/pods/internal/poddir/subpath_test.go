@@ -28,7 +28,7 @@ func TestHeldSubPath(t *testing.T) {
 	volume, outside := volumeWithSecret(t)
 	var held []string
 	for i, path := range []string{"dir", "dir/f", "new/deep"} {
-		h, err := s.HoldSubPath("u", poddir.SubPath{Volume: "v", Host: volume, Container: "app", Index: i, Path: path, Shared: i == 1})
+		h, err := s.OpenAndHold("u", poddir.SubPath{Volume: "v", Host: volume, Container: "app", Index: i, Path: path, Shared: i == 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -48,7 +48,7 @@ func TestHeldSubPath(t *testing.T) {
 			t.Errorf("%s holds %q, err %v", file, text, err)
 		}
 	}
-	if _, err := s.HoldSubPath("u", poddir.SubPath{Volume: "v", Host: volume, Container: "other", Path: "was"}); err != nil {
+	if _, err := s.OpenAndHold("u", poddir.SubPath{Volume: "v", Host: volume, Container: "other", Path: "was"}); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
@@ -72,7 +72,7 @@ func TestHoldAgain(t *testing.T) {
 	s := mountStore(t)
 	volume, _ := volumeWithSecret(t)
 	for _, path := range []string{"dir", "dir/f", "dir"} {
-		held, err := s.HoldSubPath("u", poddir.SubPath{Volume: "v", Host: volume, Container: "app", Path: path})
+		held, err := s.OpenAndHold("u", poddir.SubPath{Volume: "v", Host: volume, Container: "app", Path: path})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -96,7 +96,7 @@ func TestSubPathRace(t *testing.T) {
 			swapping(t, path, spare)
 			inside, refused := 0, 0
 			for i := 0; i < 20000 && (inside < 20 || refused < 20); i++ {
-				held, err := s.HoldSubPath("u", poddir.SubPath{Volume: "v", Host: volume, Container: "app", Path: sub})
+				held, err := s.OpenAndHold("u", poddir.SubPath{Volume: "v", Host: volume, Container: "app", Path: sub})
 				if err != nil {
 					refused++
 					continue

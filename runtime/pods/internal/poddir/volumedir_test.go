@@ -389,7 +389,7 @@ func withoutRoot(t *testing.T, dir string) {
 		t.Errorf("memory: %v", err)
 	}
 	held := poddir.SubPath{Volume: "v", Host: volume, Container: "app", Path: "a"}
-	if _, err := s.HoldSubPath("u", held); !errors.Is(err, poddir.ErrNoMounts) {
+	if _, err := s.OpenAndHold("u", held); !errors.Is(err, poddir.ErrNoMounts) {
 		t.Errorf("sub-path: %v", err)
 	}
 	if _, err := emptyDir(s, "u", "g", ptr.To[int64](1)); err == nil || !strings.Contains(err.Error(), "fsGroup 1") {
