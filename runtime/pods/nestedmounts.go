@@ -13,7 +13,6 @@ import (
 
 	"github.com/podwright/podwright/runtime/pods/internal/criconfig"
 	"github.com/podwright/podwright/runtime/pods/internal/meta"
-	"github.com/podwright/podwright/runtime/pods/internal/payload"
 	"github.com/podwright/podwright/runtime/pods/internal/poddir"
 )
 
@@ -65,11 +64,7 @@ func (st *starting) isFolder(ctx context.Context, mount *runtimeapi.Mount) (bool
 // volumesOfFiles are the volumes of config maps, secrets and the pod's fields that the engine makes, by where they are.
 func (m *Manager) volumesOfFiles(pod *v1.Pod) map[string]string {
 	out := map[string]string{}
-	for i := range pod.Spec.Volumes {
-		v := &pod.Spec.Volumes[i]
-		if !payload.Handles(v) || m.options.Volumes != nil && m.options.Volumes.Handles(pod, v) {
-			continue
-		}
+	for _, v := range m.ownFiles(pod) {
 		if p := m.dirs.VolumePath(pod.UID, filesPlugin(v), v.Name); p != "" {
 			out[p] = v.Name
 		}

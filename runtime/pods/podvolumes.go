@@ -74,7 +74,7 @@ func (s *podSync) setUpVolumes(ctx context.Context) {
 		if !used[v.Name] || ctx.Err() != nil {
 			continue
 		}
-		ready, err := s.m.setUpVolume(ctx, s.pod, v)
+		ready, err := s.setUpVolume(ctx, v)
 		if _, twice := s.volumes.ready[v.Name]; err == nil && twice {
 			err = errors.New("another volume has the same name")
 		}
@@ -136,13 +136,17 @@ func (m *Manager) volumeMaker(pod *v1.Pod, v *v1.Volume) VolumeManager {
 }
 
 // setUpVolume makes one volume ready.
-func (m *Manager) setUpVolume(ctx context.Context, pod *v1.Pod, v *v1.Volume) (MountedVolume, error) {
+func (s *podSync) setUpVolume(ctx context.Context, v *v1.Volume) (MountedVolume, error) {
+	m, pod := s.m, s.pod
 	if err := podinfo.CheckName("volume name", v.Name); err != nil {
 		return MountedVolume{}, err
 	}
 	maker := m.volumeMaker(pod, v)
 	if maker == nil {
 		return MountedVolume{}, errNoVolumeMaker
+	}
+	if _, own := maker.(ownVolumes); !own {
+		defer s.keepFresh(ctx)()
 	}
 	ready, err := maker.SetUp(ctx, pod, v)
 	if err != nil {
@@ -212,12 +216,25 @@ func (m *Manager) forgetVolumes(uid types.UID) {
 // content. [Manager.SyncPod] does it too; call this when a pod is not synced. It must not run
 // concurrently with SyncPod for the same pod.
 func (m *Manager) RefreshVolumes(ctx context.Context, pod *v1.Pod) {
-	own := ownVolumes{m}
+	m.refresh(ctx, pod, m.ownFiles(pod))
+}
+
+// ownFiles returns the pod's volumes of config maps, secrets, tokens and the pod's fields that the engine makes.
+func (m *Manager) ownFiles(pod *v1.Pod) []*v1.Volume {
+	var out []*v1.Volume
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]
-		if !payload.Handles(v) || (m.options.Volumes != nil && m.options.Volumes.Handles(pod, v)) {
-			continue
+		if payload.Handles(v) && (m.options.Volumes == nil || !m.options.Volumes.Handles(pod, v)) {
+			out = append(out, v)
 		}
+	}
+	return out
+}
+
+// refresh brings those of the volumes up to date that have content.
+func (m *Manager) refresh(ctx context.Context, pod *v1.Pod, volumes []*v1.Volume) {
+	own := ownVolumes{m}
+	for _, v := range volumes {
 		if _, published := m.publishedVolume(pod, v); !published || ctx.Err() != nil {
 			continue
 		}

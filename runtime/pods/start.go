@@ -281,6 +281,7 @@ func (st *starting) postStart(ctx context.Context, id string) *startFailure {
 	if st.pod.Spec.HostNetwork {
 		address = firstIP(st.m.options.HostIPs()) // the pull may have taken long
 	}
+	fresh := st.keepFresh(ctx)
 	end := st.m.doing.begin(st.pod.UID, &activity{what: "running the postStart hook of container " + st.spec.Name, limit: limit})
 	wait, err := st.m.runHookWithin(ctx, limit, hook{
 		podUID: st.pod.UID, handler: handler, containerID: id, ports: st.spec.Ports, podIP: address,
@@ -289,6 +290,7 @@ func (st *starting) postStart(ctx context.Context, id string) *startFailure {
 		},
 	})
 	end()
+	fresh()
 	defer wait()
 	if err == nil {
 		return nil

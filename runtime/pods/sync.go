@@ -119,6 +119,10 @@ type podSync struct {
 
 // run does the steps of spec/runtime.md 7 and stops where that says so.
 func (s *podSync) run(ctx context.Context) {
+	// Before the volumes are read: what changes after that is heard.
+	var done func()
+	s.changes, done = s.m.refreshes.hear(s.pod.UID)
+	defer done()
 	if len(s.plan.Reset) > 0 {
 		s.reset(ctx)
 		return
@@ -140,10 +144,6 @@ func (s *podSync) run(ctx context.Context) {
 	if s.status != nil {
 		s.podIPs = s.status.IPs
 	}
-	// Before the volumes are read: what changes after that is heard.
-	var done func()
-	s.changes, done = s.m.refreshes.hear(s.pod.UID)
-	defer done()
 	if s.plan.CreateSandbox || s.plan.Starts() {
 		s.setUpVolumes(ctx)
 	}
@@ -275,6 +275,9 @@ func (s *podSync) killPod(ctx context.Context) bool {
 // killContainers stops single containers; the first error ends the sync, unless it is about a
 // restart that was asked for.
 func (s *podSync) killContainers(ctx context.Context) bool {
+	if len(s.plan.Kill) > 0 {
+		defer s.keepFresh(ctx)()
+	}
 	if !s.stopAsked(ctx) {
 		return false
 	}

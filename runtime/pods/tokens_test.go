@@ -1,12 +1,16 @@
 package pods_test
 
 import (
+	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/fake"
@@ -63,6 +67,76 @@ func TestTokensAreRenewedWhateverFails(t *testing.T) {
 				}
 				if got := shown(w.world, "token"); !strings.HasPrefix(got, "second") {
 					t.Errorf("25.2: the running container has the token %q", got)
+				}
+			})
+		})
+	}
+}
+
+// hangingDisks do not set anything up before their context ends, once they hang.
+type hangingDisks struct {
+	disks
+	hang bool
+}
+
+func (d *hangingDisks) SetUp(ctx context.Context, pod *v1.Pod, v *v1.Volume) (pods.MountedVolume, error) {
+	if d.hang {
+		<-ctx.Done()
+		return pods.MountedVolume{}, ctx.Err()
+	}
+	return d.disks.SetUp(ctx, pod, v)
+}
+
+// IN15, 25.2: while a step waits for one container, the others get new tokens: within a minute, and at once if the pod is told.
+func TestTokensAreRenewedWhileAStepWaits(t *testing.T) {
+	hook := &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: 3600}}
+	for name, stick := range map[string]func(w *world, d *hangingDisks, pod *v1.Pod){
+		"for a stop": func(_ *world, _ *hangingDisks, pod *v1.Pod) { pod.Spec.Containers[1].Image = "example.com/other:1" },
+		"for a postStart hook": func(w *world, _ *hangingDisks, pod *v1.Pod) {
+			pod.Spec.Containers[1].Lifecycle = &v1.Lifecycle{PostStart: hook}
+			if err := w.fake.Exit(pod.UID, "b", fake.Exit{Code: 1}); err != nil {
+				w.t.Error(err)
+			}
+		},
+		"for a volume of a manager": func(w *world, d *hangingDisks, pod *v1.Pod) {
+			d.hang = true
+			if err := w.fake.Exit(pod.UID, "b", fake.Exit{Code: 1}); err != nil {
+				w.t.Error(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				source, d := &issuer{text: "first"}, &hangingDisks{disks: disks{volume: pods.MountedVolume{HostPath: t.TempDir()}}}
+				w := newWorld(t, stubborn, func(o *pods.Options) { o.Projections, o.Volumes = pods.Projections{Token: source}, d })
+				w.endMounts()
+				pod := newPod(mounting(projected(tokenFor("vault"))), func(p *v1.Pod) {
+					p.Spec.TerminationGracePeriodSeconds = ptr.To[int64](3600)
+					b := container("b")
+					b.VolumeMounts = []v1.VolumeMount{{Name: "disk", MountPath: "/disk"}}
+					p.Spec.Containers = append(p.Spec.Containers, b)
+					p.Spec.Volumes = append(p.Spec.Volumes, v1.Volume{Name: "disk", VolumeSource: nfs})
+				})
+				w.syncAll(pod)
+				stick(w, d, pod)
+				ctx, cancel := context.WithCancel(t.Context())
+				var step sync.WaitGroup
+				status := w.read(pod)
+				step.Go(func() { w.m.SyncPod(ctx, pod, status) })
+				defer step.Wait()
+				defer cancel()
+				pass(30 * time.Second)
+				source.set("second", nil)
+				pass(61 * time.Second)
+				synctest.Wait()
+				if got := shown(w, "token"); !strings.HasPrefix(got, "second") {
+					t.Errorf("25.2: the running container has the token %q", got)
+				}
+				source.set("third", nil)
+				w.m.Refresh(pod.UID)
+				synctest.Wait()
+				if got := shown(w, "token"); !strings.HasPrefix(got, "third") {
+					t.Errorf("IN15: after the pod was told, the running container has the token %q", got)
 				}
 			})
 		})
