@@ -146,10 +146,14 @@ func (h *Housekeeper) answer(ctx context.Context, c *collection) (ended bool) {
 
 // reply answers one question; late says that the pass has no time left for it. It reports whether another pass has to make time.
 func (h *Housekeeper) reply(c *collection, q question, late bool) (more bool) {
-	allowed := false
-	defer func() { q.allowed <- allowed }() // also if the host panics: otherwise the run would never end
+	allowed, answered := false, false
+	defer func() { // also if the host panics: otherwise the run would never end
+		c.skipped = c.skipped || !answered
+		q.allowed <- allowed
+	}()
 	if q.done {
 		h.collected(q)
+		answered = true
 		return false
 	}
 	held := len(h.outcomes)
@@ -161,6 +165,7 @@ func (h *Housekeeper) reply(c *collection, q question, late bool) (more bool) {
 	default:
 		allowed = h.permits(q.action)
 	}
+	answered = true
 	c.skipped = c.skipped || slices.ContainsFunc(h.outcomes[held:], func(o outcome) bool { return o.Result == skipped })
 	return more
 }

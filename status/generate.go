@@ -179,7 +179,9 @@ func (g *generator) phase(s *v1.PodStatus, computed v1.PodPhase) {
 		amended := *s // a copy, so that s is allocated only for pods that are amended
 		g.in.Amend(&amended)
 		amended.Message = podinfo.Message(amended.Message)
-		*s = amended
+		if !podinfo.Terminal(g.old.Phase) || amended.Phase == g.old.Phase { // an eviction may come after the pod's own end
+			*s = amended
+		}
 	}
 	if podinfo.Terminal(api.Phase) && s.Phase != api.Phase {
 		// A pod that the API calls finished stays finished in that same phase.

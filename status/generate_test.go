@@ -94,6 +94,15 @@ func TestTerminalPhaseWinsOverAnotherEnd(t *testing.T) {
 			t.Errorf("after %s: %+v, want %s", c.old, ready, c.condition)
 		}
 	}
+	in := Input{Pod: newPod(apps("a")), Runtime: view(record("a", 0, runtime.Exited)), Terminal: true, Old: &v1.PodStatus{Phase: v1.PodSucceeded}}
+	in.Amend = func(s *v1.PodStatus) {
+		s.Phase, s.Reason, s.Message = v1.PodFailed, "Evicted", "low on disk"
+		s.Conditions = append(s.Conditions, v1.PodCondition{Type: v1.DisruptionTarget, Status: v1.ConditionTrue})
+	}
+	got := generate(t, in)
+	if ready := conditionOf(got.Conditions, v1.PodReady); got.Phase != v1.PodSucceeded || got.Reason != "" || ready.Reason != "PodCompleted" || conditionOf(got.Conditions, v1.DisruptionTarget) != nil {
+		t.Errorf("evicted after it had succeeded: %+v", got)
+	}
 }
 
 // Made by an override or a status function, then copied

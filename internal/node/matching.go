@@ -69,18 +69,36 @@ type compared struct {
 // mismatchKept is how long it is remembered when a pod did not match: longer than the pauses between two questions about it.
 const mismatchKept = time.Minute
 
-var errNodeBehind = errors.New("the pod does not match this node as it was last seen; the node is looked at again before the pod is refused")
+// nodeBehind is why a pod that does not match has no verdict yet.
+type nodeBehind struct{}
+
+func (nodeBehind) Error() string {
+	return "the pod does not match this node as it was last seen; the node is looked at again before the pod is refused"
+}
+
+// Yields reports that other pods do not leave it room: it will hardly be admitted.
+func (nodeBehind) Yields() bool { return true }
+
+// mayChange reports whether a pod was refused for the labels or taints of the node, which its object has: its name and its
+// operating system stay.
+func mayChange(v admission.Verdict) bool {
+	switch v.Reason {
+	case "NodeAffinity", "PodOSSelectorNodeLabelDoesNotMatch", "TaintToleration":
+		return true
+	}
+	return false
+}
 
 // Ask implements [admission.Asker].
 func (c *compared) Ask(r admission.Request) (admission.Verdict, error) {
 	v := c.Admit(r)
-	if v.Admitted() || !c.self.forgetObject() {
+	if !mayChange(v) || !c.self.forgetObject() {
 		return v, nil
 	}
-	if v = c.Admit(r); v.Admitted() || c.waited(r.Pod.UID) {
+	if v = c.Admit(r); !mayChange(v) || c.waited(r.Pod.UID) {
 		return v, nil
 	}
-	return admission.Verdict{}, errNodeBehind
+	return admission.Verdict{}, nodeBehind{}
 }
 
 // waited reports whether a pod that does not match has waited for the node, and begins the wait if necessary.
@@ -90,7 +108,7 @@ func (c *compared) waited(uid types.UID) bool {
 	defer c.mu.Unlock()
 	maps.DeleteFunc(c.since, func(_ types.UID, since time.Time) bool { return now.Sub(since) >= mismatchKept })
 	since, waits := c.since[uid]
-	if !waits {
+	if !waits || now.Before(since) { // the clock was set back
 		c.since[uid] = now
 		return false
 	}

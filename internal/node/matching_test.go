@@ -37,6 +37,7 @@ func TestRefusalsComeFromAFreshNode(t *testing.T) {
 		"label does not come":    {changes: never, pod: selecting, waits: time.Second, refused: "NodeAffinity"},
 		"taint stays":            {before: v1.Node{Spec: v1.NodeSpec{Taints: taints}}, changes: never, pod: plain, waits: time.Second, refused: "TaintToleration"},
 		"label of another value": {after: labelled(map[string]string{"gpu": "no"}), pod: selecting, waits: time.Second, refused: "NodeAffinity"},
+		"another node":           {changes: never, pod: &v1.Pod{Spec: v1.PodSpec{NodeName: "n2"}}, refused: "NodeName"},
 		"label just removed":     {before: labelled(gpu), after: v1.Node{Spec: v1.NodeSpec{Taints: taints}}, pod: selecting}, // as it was a moment ago
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -56,7 +57,7 @@ func TestRefusalsComeFromAFreshNode(t *testing.T) {
 				pod := c.pod.DeepCopy()
 				pod.UID = types.UID(name)
 				v, err := admission.Judge(handlers, admission.Request{Pod: pod})
-				for ; errors.Is(err, errNodeBehind); v, err = admission.Judge(handlers, admission.Request{Pod: pod}) {
+				for ; errors.Is(err, nodeBehind{}); v, err = admission.Judge(handlers, admission.Request{Pod: pod}) {
 					<-time.After(100 * time.Millisecond)
 				}
 				if waited := time.Since(begin); err != nil || v.Reason != c.refused || waited != c.waits {
@@ -81,7 +82,7 @@ func TestNodeWithoutAnObjectRefusesAtOnce(t *testing.T) {
 		handlers := matchingOf(func() *v1.Node { <-hung; return nil })
 		begin := time.Now()
 		for i := range 100 {
-			if _, err := admission.Judge(handlers, selecting(fmt.Sprint(i))); !errors.Is(err, errNodeBehind) {
+			if _, err := admission.Judge(handlers, selecting(fmt.Sprint(i))); !errors.Is(err, nodeBehind{}) {
 				t.Errorf("pod %d: %v", i, err)
 			}
 		}
@@ -100,6 +101,13 @@ func TestNodeWithoutAnObjectRefusesAtOnce(t *testing.T) {
 		close(hung)
 		synctest.Wait()
 	})
+}
+
+// TestPodThatWaitsForTheNodeHasNoClaim: SN4, IN6. It will hardly be admitted, so other pods do not leave it room.
+func TestPodThatWaitsForTheNodeHasNoClaim(t *testing.T) {
+	if !yields(fmt.Errorf("a handler: %w", nodeBehind{})) {
+		t.Error("others leave it room")
+	}
 }
 
 func labelled(labels map[string]string) v1.Node {

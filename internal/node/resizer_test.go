@@ -164,7 +164,7 @@ func TestReservationsAreWhatPodsRequestTogether(t *testing.T) {
 			t.Errorf("reserve %v: %v, want %v", reserve, got, want)
 		}
 	}
-	g.err = errors.New("no such file")
+	g.err, r.options.Reserve = errors.New("no such file"), true
 	if err := r.setLevels(); err == nil || strings.Count(err.Error(), "no such file") != 2 {
 		t.Errorf("with trouble: %v", err)
 	}
