@@ -348,6 +348,22 @@ func toldLast(base, api []v1.PodCondition) []v1.PodCondition {
 	return out
 }
 
+// withShown returns a status from before a restart, except that a condition is taken from the API if it shows the new status
+// value, since the same second or later: times are of whole seconds, so toldLast cannot tell which of two values of one
+// second came last. Whichever did, what the API shows keeps its transition time.
+func withShown(old, api, fresh *v1.PodStatus) *v1.PodStatus {
+	out := *old
+	out.Conditions = slices.Clone(old.Conditions)
+	for i := range out.Conditions {
+		was := &out.Conditions[i]
+		is, at := conditionOf(fresh.Conditions, was.Type), conditionOf(api.Conditions, was.Type)
+		if is != nil && at != nil && is.Status == at.Status && is.Status != was.Status && !at.LastTransitionTime.Before(&was.LastTransitionTime) {
+			*was = *at
+		}
+	}
+	return &out
+}
+
 // declaredLost reports whether something else set the pod's Ready to False: its containers are
 // ready, and no readiness gate explains it (9.8).
 func declaredLost(api *v1.PodStatus) bool {

@@ -13,7 +13,10 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
+
+	"github.com/podwright/podwright/runtime"
 )
 
 // notebook is a [Journal] in memory.
@@ -546,6 +549,56 @@ func TestTransitionsAfterARestart(t *testing.T) {
 	}
 	if record.Conditions[0].Status != v1.ConditionFalse {
 		t.Error("an argument was changed")
+	}
+}
+
+// TestTransitionOfTheSameSecondStays: 5.7, 9.6: a condition took two values within one second, and the process was killed
+// when only one of the API and the record had the second. Whichever value the next process finds, and however it learns
+// of it, the transition time that the API shows for it stays. A later transition has a time of its own.
+func TestTransitionOfTheSameSecondStays(t *testing.T) {
+	conditions := func(is v1.ConditionStatus, when time.Time) []v1.PodCondition {
+		return []v1.PodCondition{
+			{Type: v1.PodReady, Status: is, LastTransitionTime: metav1.NewTime(when)},
+			{Type: v1.ContainersReady, Status: is, LastTransitionTime: metav1.NewTime(when)},
+		}
+	}
+	for name, c := range map[string]struct {
+		record, api, now v1.ConditionStatus
+		recorded, shown  time.Time
+		want             time.Time
+	}{
+		"the API has the later value":                    {record: "False", api: "True", now: "True", recorded: t0, shown: t0, want: t0},
+		"the record has the later value":                 {record: "True", api: "False", now: "True", recorded: t0, shown: t0, want: t0},
+		"the record has the later value, which has gone": {record: "True", api: "False", now: "False", recorded: t0, shown: t0, want: t0},
+		"the API's value has gone":                       {record: "True", api: "True", now: "False", recorded: t0, shown: t0, want: t1},
+		"the API's value is an older one":                {record: "False", api: "True", now: "True", recorded: t0, shown: t0.Add(-time.Second), want: t1},
+	} {
+		for _, probed := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, probed %t", name, probed), func(t *testing.T) {
+				clk := clocktesting.NewFakeClock(t1)
+				m := NewManager(Options{Clock: clk})
+				of := func(is v1.ConditionStatus, when time.Time) *v1.PodStatus {
+					s := oneContainer(v1.PodRunning, goesOn("x://1", is == v1.ConditionTrue))
+					s.Conditions, s.ObservedGeneration = conditions(is, when), 1
+					return s
+				}
+				m.Restore(Restored{Pod: newPod(apps("main")), Status: of(c.record, c.recorded), Version: 3})
+				pod := newPod(apps("main"))
+				pod.Status = *of(c.api, c.shown)
+				m.Adopt(pod)
+				if probed {
+					m.SetContainerReadiness(pod.UID, runtime.ContainerID{Runtime: "x", ID: "1"}, c.now == v1.ConditionTrue)
+				} else if err := m.SetPodStatus(pod, *of(c.now, t1)); err != nil {
+					t.Fatal(err)
+				}
+				got, _ := m.Get(pod.UID)
+				for _, is := range got.Conditions {
+					if is.Status != c.now || !is.LastTransitionTime.Equal(&metav1.Time{Time: c.want}) {
+						t.Errorf("%s is %s since %s, want %s since %s", is.Type, is.Status, is.LastTransitionTime, c.now, c.want)
+					}
+				}
+			})
+		}
 	}
 }
 

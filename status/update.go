@@ -227,6 +227,9 @@ func (m *Manager) updateLocked(pod *v1.Pod, e *entry, old, status *v1.PodStatus,
 	if podinfo.Terminal(old.Phase) && status.Phase != old.Phase {
 		*remarks = append(*remarks, "status would leave a terminal phase; the phase stays")
 	}
+	if e != nil && e.stale {
+		old = withShown(old, &pod.Status, status)
+	}
 	fresh := completed(pod, old, status, now)
 	same := e != nil && finished == e.finished && equalStatus(e.status, fresh, messageLimit(pod))
 	if same && !force {
