@@ -16,7 +16,9 @@ type clients struct {
 	// leases has its own rate limiter: a node stays alive even while its other calls wait (KT7).
 	leases *kubernetes.Clientset
 	// events has its own rate limiter too: a storm of events delays no status.
-	events      *kubernetes.Clientset
+	events *kubernetes.Clientset
+	// objects has its own rate limiter too: a pod may refer to thousands of objects, each with a list of its own (KO12).
+	objects     *kubernetes.Clientset
 	connections *connrotation.Dialer
 	skew        *node.Skew
 }
@@ -51,6 +53,9 @@ func newClients(config *rest.Config, dialer *connrotation.Dialer) (*clients, err
 	if c.leases, err = kubernetes.NewForConfig(config); err != nil {
 		return nil, err
 	}
-	c.events, err = kubernetes.NewForConfig(config)
+	if c.events, err = kubernetes.NewForConfig(config); err != nil {
+		return nil, err
+	}
+	c.objects, err = kubernetes.NewForConfig(config)
 	return c, err
 }
