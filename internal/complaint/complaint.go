@@ -1,7 +1,9 @@
 package complaint
 
 import (
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/go-logr/logr"
 )
@@ -35,4 +37,15 @@ func (c *Complaint) Note(log logr.Logger, now time.Time, err error, failed, work
 	default:
 		c.silent++
 	}
+}
+
+// Kind returns what is the same in the texts of one failure that repeats: the error without its digits, since each attempt
+// has a port, a time or a version of its own.
+func Kind(err error) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsDigit(r) {
+			return -1
+		}
+		return r
+	}, err.Error())
 }

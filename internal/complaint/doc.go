@@ -4,4 +4,6 @@
 //
 //	attempt ──err──► Complaint.Note ──► "… failed" (first, changed, every 30 s)
 //	attempt ──nil──►                ──► "… works again" (once)
+//
+// [Kind] tells whether a failure is the one before, for what is logged only when it is news.
 package complaint

@@ -10,6 +10,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/internal/complaint"
 	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/kube/internal/elapsed"
 	"github.com/podwright/podwright/kube/internal/spread"
@@ -57,6 +58,14 @@ type kept[V any] struct {
 	err   error
 	pause time.Duration
 	again time.Time
+	// said is the failure that was last logged.
+	said saying
+}
+
+// saying is what is new in a log about a failure.
+type saying struct {
+	usable bool
+	kind   string
 }
 
 // answer is what the API server issued. It deliberately has no method that prints it.
@@ -209,8 +218,8 @@ func (k *keeper[K, V]) replace(caller context.Context, key K, e *kept[V], q ques
 		err = errIssuedExpired
 	}
 	if err != nil {
-		pause := k.refused(key, e, q, err, now)
-		k.logger.Info("The API server issued nothing", append([]any{"hasOld", usable, "retryAfter", pause, "error", err.Error()}, q.log...)...)
+		pause, verbosity := k.refused(key, e, q, err, now, usable)
+		k.logger.V(verbosity).Info("The API server issued nothing", append([]any{"hasOld", usable, "retryAfter", pause, "error", err.Error()}, q.log...)...)
 		return nil
 	}
 	k.mu.Lock()
@@ -218,7 +227,7 @@ func (k *keeper[K, V]) replace(caller context.Context, key K, e *kept[V], q ques
 	if next.isDue(now) {
 		next.due = now.Add(rest)
 	}
-	e.answer, e.good, e.early, e.err, e.pause, e.again = next, true, false, nil, 0, time.Time{}
+	e.answer, e.good, e.early, e.err, e.pause, e.again, e.said = next, true, false, nil, 0, time.Time{}, saying{}
 	k.away = time.Time{}
 	if k.entries[key] == e { // otherwise it was dropped meanwhile, also from the shelf
 		k.shelf.put(key, next)
@@ -226,9 +235,9 @@ func (k *keeper[K, V]) replace(caller context.Context, key K, e *kept[V], q ques
 	return nil
 }
 
-// refused records why there is no new answer, and returns the pause before the next request. It logs nothing: a logger may
-// block, and other pods need the lock.
-func (k *keeper[K, V]) refused(key K, e *kept[V], q question[V], err error, now time.Time) (pause time.Duration) {
+// refused records why there is no new answer, and returns the pause before the next request, and the verbosity with which
+// to log the failure: 0 if it is news. It logs nothing: a logger may block, and other pods need the lock.
+func (k *keeper[K, V]) refused(key K, e *kept[V], q question[V], err error, now time.Time, usable bool) (pause time.Duration, verbosity int) {
 	void := q.void != nil && q.void(err)
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -243,7 +252,11 @@ func (k *keeper[K, V]) refused(key K, e *kept[V], q question[V], err error, now 
 			k.shelf.remove(key)
 		}
 	}
-	return e.pause
+	if said := (saying{usable, complaint.Kind(err)}); e.said != said {
+		e.said = said
+		return e.pause, 0
+	}
+	return e.pause, 1
 }
 
 // last returns the last answer, valid or not.

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
@@ -58,6 +59,44 @@ func TestCallerThatGivesUpIsNoFailure(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// KK3: a failure is logged when it is new, when it changes, and when there is no valid answer any more; not each time. It is
+// forgotten with the first success, and with the pod.
+func TestFailuresAreLoggedOnce(t *testing.T) {
+	clk, lines := clocktesting.NewFakeClock(time.Unix(1e9, 0)), 0
+	k := newKeeper(Options{Clock: clk, Logger: funcr.New(func(string, string) { lines++ }, funcr.Options{})}, shelf[string, int]{})
+	var failure error
+	q := question[int]{ask: func(context.Context) (answer[int], error) {
+		return answer[int]{value: 1, due: clk.Now().Add(time.Minute), expires: clk.Now().Add(time.Hour)}, failure
+	}}
+	for _, step := range []struct {
+		what    string
+		failure error
+		forget  bool
+		lasts   time.Duration
+		want    int
+	}{
+		{"a success", nil, false, 0, 0},
+		{"a failure while the answer is valid, and after", errors.New("read tcp 10.0.0.1:40000: reset"), false, 10 * time.Hour, 2},
+		{"the same from another port", errors.New("read tcp 10.0.0.1:40001: reset"), false, time.Hour, 0},
+		{"another failure", errors.New("forbidden"), false, 10 * time.Hour, 1},
+		{"a success", nil, false, 0, 0},
+		{"the failure of before", errors.New("forbidden"), false, 30 * time.Minute, 1},
+		{"the failure of a pod that is recreated", errors.New("forbidden"), true, time.Hour, 1},
+	} {
+		lines, failure = 0, step.failure
+		if step.forget {
+			k.drop(func(string) bool { return true })
+		}
+		for from := clk.Now(); clk.Since(from) <= step.lasts; {
+			clk.Step(10 * time.Minute)
+			_, _ = k.get(t.Context(), "k", q)
+		}
+		if lines != step.want {
+			t.Errorf("KK3: %s: %d lines, want %d", step.what, lines, step.want)
+		}
 	}
 }
 

@@ -71,6 +71,8 @@ type Manager struct {
 	attempts map[types.UID]*attempts
 	// mounted has the volumes made ready, by pod and name.
 	mounted map[types.UID]map[string]MountedVolume
+	// stale has the kind of failure for which a volume was last logged to keep its old content, by pod and name.
+	stale map[types.UID]map[string]string
 	// stopping records what was done to containers that are being stopped.
 	stopping stopNotes
 	// stopped are the sandboxes that kills have stopped, with their pods, until these are
@@ -108,6 +110,7 @@ func New(rt cri.RuntimeService, imageService cri.ImageService, o Options) (*Mana
 		stopped:  map[string]types.UID{},
 		kills:    map[types.UID]uint64{},
 		mounted:  map[types.UID]map[string]MountedVolume{},
+		stale:    map[types.UID]map[string]string{},
 		doing:    doing{clock: o.Clock, pods: map[types.UID][]*activity{}},
 		files:    nodeFiles{calls: foreign.New(o.Clock)},
 
@@ -173,6 +176,7 @@ func (m *Manager) Forget(uid types.UID) {
 	maps.DeleteFunc(m.stopped, func(_ string, of types.UID) bool { return of == uid })
 	delete(m.attempts, uid)
 	delete(m.mounted, uid)
+	delete(m.stale, uid)
 	m.crashes.Forget(uid)
 	m.crashes.Prune(m.options.Clock.Now())
 	m.mu.Unlock()

@@ -12,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/complaint"
 	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/runtime/pods/internal/criconfig"
 	"github.com/podwright/podwright/runtime/pods/internal/objects"
@@ -151,12 +152,17 @@ func (o ownVolumes) files(ctx context.Context, pod *v1.Pod, v *v1.Volume) (Mount
 		if err := poddir.Relink(ctx, known.HostPath, inside); err != nil {
 			return MountedVolume{}, err
 		}
-		o.m.options.Logger.Info("A volume keeps its old content", "podUID", pod.UID, "volume", v.Name, "error", err.Error())
+		verbosity := 1
+		if o.m.noteStale(pod.UID, v.Name, complaint.Kind(err)) {
+			verbosity = 0
+		}
+		o.m.options.Logger.V(verbosity).Info("A volume keeps its old content", "podUID", pod.UID, "volume", v.Name, "error", err.Error())
 		return known, nil
 	}
 	if err != nil {
 		return MountedVolume{}, err
 	}
+	o.m.noteStale(pod.UID, v.Name, "")
 	dir := poddir.VolumeDir{Plugin: filesPlugin(v), Name: v.Name, Mode: 0o755, Group: fsGroup(pod)}
 	dir.Memory, dir.Swappable = payload.HoldsSecrets(v), o.m.noteSwappable
 	path, err := o.m.dirs.MakeVolume(pod.UID, dir)
@@ -174,6 +180,23 @@ func (o ownVolumes) files(ctx context.Context, pod *v1.Pod, v *v1.Volume) (Mount
 		return MountedVolume{}, err
 	}
 	return filesAt(path), nil
+}
+
+// noteStale remembers why a volume keeps its old content, "" if it does not, and reports whether that is news.
+func (m *Manager) noteStale(uid types.UID, volume, why string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	was := m.stale[uid][volume]
+	switch {
+	case why == was:
+	case why != "" && m.stale[uid] == nil:
+		m.stale[uid] = map[string]string{volume: why}
+	case why != "":
+		m.stale[uid][volume] = why
+	default:
+		delete(m.stale[uid], volume)
+	}
+	return why != was
 }
 
 // filesAt describes a volume of files: only its maker writes to it.

@@ -209,6 +209,7 @@ func (m *Manager) forgetVolumes(uid types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.mounted, uid)
+	delete(m.stale, uid)
 }
 
 // RefreshVolumes brings volumes of config maps, secrets, tokens and the pod's fields up to

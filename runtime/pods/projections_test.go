@@ -116,6 +116,45 @@ func TestProjectionsAreSecretFiles(t *testing.T) {
 	})
 }
 
+// TestOldContentIsLoggedOnce: spec/runtime.md 25.2: that a volume keeps its old content is logged when it begins and when the
+// reason changes, not at each step of its pod.
+func TestOldContentIsLoggedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, lines := &issuer{text: "hunter2"}, 0
+		w, _ := volumeWorld(t, func(o *pods.Options) {
+			o.Projections = pods.Projections{Token: source}
+			o.Logger = funcr.New(func(_, args string) {
+				if strings.Contains(args, "keeps its old content") {
+					lines++
+				}
+			}, funcr.Options{})
+		})
+		pod := newPod(mounting(projected(tokenFor("vault"))))
+		w.syncAll(pod)
+		for _, step := range []struct {
+			failure string
+			want    int
+		}{
+			{"refused", 1}, {"refused", 0}, {"read tcp 10.0.0.1:40000", 1}, {"read tcp 10.0.0.1:40001", 0}, {"", 0}, {"refused", 1},
+		} {
+			lines = 0
+			if source.set("hunter2", nil); step.failure != "" {
+				source.set("", errors.New(step.failure))
+			}
+			w.sync(pod)
+			if lines != step.want {
+				t.Errorf("25.2: %q: %d lines, want %d", step.failure, lines, step.want)
+			}
+		}
+		w.m.Forget(pod.UID)
+		lines = 0
+		w.sync(pod)
+		if lines != 1 {
+			t.Errorf("25.2: of the next life %d lines", lines)
+		}
+	})
+}
+
 // spec/runtime.md 25.3: the user that all containers run as owns the token.
 func TestTokenIsTheUsers(t *testing.T) {
 	if os.Geteuid() != 0 {
