@@ -97,11 +97,14 @@ func TestReadyOfAnotherContainer(t *testing.T) {
 }
 
 // TestReadyEndsWithItsBoot: status.md 9.7, cleanup.md CK9. After a restart of the machine nothing is ready or started, and the
-// report names the restart. If the runtime does not describe the pods, the next agent of that boot does not take what was
+// report of the first agent names the restart, also beside a pod that has ended. If the runtime does not describe the pods, the next agent of that boot does not take what was
 // ready before it for ready.
 func TestReadyEndsWithItsBoot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newHost(t, fake.New(fake.Options{Script: func(fake.Launch) fake.Script {
+		n := newHost(t, fake.New(fake.Options{Script: func(l fake.Launch) fake.Script {
+			if l.PodName == "done" {
+				return fake.Script{Exit: &fake.Exit{}}
+			}
 			return fake.Script{Exec: func(fake.Exec) fake.ExecResult { return fake.ExecResult{} }}
 		}}))
 		pods := func() []*v1.Pod {
@@ -109,19 +112,27 @@ func TestReadyEndsWithItsBoot(t *testing.T) {
 			web.Spec.Containers[0].ReadinessProbe = check("ready")
 			return []*v1.Pod{web, newPod("plain")}
 		}
+		all := func() []*v1.Pod {
+			done := newPod("done")
+			done.Spec.RestartPolicy = v1.RestartPolicyNever
+			return append(pods(), done)
+		}
 		r := n.agent()
-		r.set(pods()...)
+		r.set(all()...)
 		for _, p := range pods() {
 			r.within(2*time.Minute, "ready", func() error { return readyIs(r, p, v1.ConditionTrue) })
 		}
 		<-time.After(5 * time.Second)
+		if done := r.pod("uid-done"); done.Status.Phase != v1.PodSucceeded {
+			t.Errorf("the pod that ends: %+v", done.Status)
+		}
 		n.kill(r)
 		n.rt.Reboot()
 		n.boot = "boot-2"
 		heal := n.rt.Inject(fake.Fault{Match: fake.Match{Method: fake.PodSandboxStatus}, Effect: fake.Effect{Err: errors.New("broken metadata")}})
 		for agent := range 2 {
 			r = n.agent()
-			r.set(pods()...)
+			r.set(all()...)
 			<-time.After(20 * time.Second)
 			if report, ok := r.engine.Recovery(); !ok || report.Rebooted != (agent == 0) {
 				t.Errorf("agent %d: report %t %+v", agent, ok, report)

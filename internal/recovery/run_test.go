@@ -407,20 +407,28 @@ func TestRestIsWrittenWhenTheEngineEndsAtOnce(t *testing.T) {
 	}
 }
 
-// TestRecordOfAnotherBoot: status.md 9.7. It says no longer that something is ready; one that does not say so is not
-// written, so that it keeps its age.
+// TestRecordOfAnotherBoot: status.md 9.7. It becomes one of this boot, says no longer that something is ready, and keeps its age.
 func TestRecordOfAnotherBoot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ready := newRecord("a", otherBoot, phase(v1.PodRunning))
+		written := time.Now().Add(-time.Hour).UTC()
+		lately := func(r *checkpoint.Record) { r.WrittenAt = written }
+		ready := newRecord("a", otherBoot, phase(v1.PodRunning), lately)
 		ready.Status.Conditions = []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionTrue}}
-		d := newDisk(ready, newRecord("b", otherBoot, phase(v1.PodRunning)))
-		newRig(t, d).keep()
+		d := newDisk(ready, newRecord("b", otherBoot, phase(v1.PodRunning), lately))
+		r := newRig(t, d).keep()
 		pass(time.Minute)
-		if a := d.get("a"); a.BootID != "boot-1" || a.Status.Conditions[0].Status != v1.ConditionFalse || ready.Status.Conditions[0].Status != v1.ConditionTrue {
+		a := d.get("a")
+		if a.Status.Conditions[0].Status != v1.ConditionFalse || ready.Status.Conditions[0].Status != v1.ConditionTrue {
 			t.Errorf("ready before: %+v", a)
 		}
-		if b := d.get("b"); b.BootID != "boot-0" {
-			t.Errorf("not ready before: %+v", b)
+		for _, record := range []*checkpoint.Record{a, d.get("b")} {
+			if record.BootID != "boot-1" || !record.WrittenAt.Equal(written) {
+				t.Errorf("%s: of %s, written at %s", record.UID, record.BootID, record.WrittenAt)
+			}
+		}
+		r.journal.Acknowledged("b", "sink", "b", 1)
+		if b := r.journal.Get("b"); b.WrittenAt.Equal(written) {
+			t.Errorf("a change of this boot keeps the age: %+v", b)
 		}
 	})
 }

@@ -1,7 +1,6 @@
 package recovery
 
 import (
-	"reflect"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -29,21 +28,18 @@ func (j *Journal) Changed(pod *v1.Pod, s *v1.PodStatus, version uint64, finished
 	})
 }
 
-// afterReboot makes a record of another boot say that nothing of its pod is ready or has started (spec/status.md 9.7), before a
-// change makes it one of this boot.
+// afterReboot makes a record of another boot one of this boot, which says that nothing of its pod is ready or has started
+// (spec/status.md 9.7). It keeps its age, because nothing new is known of the pod.
 func (j *Journal) afterReboot(record *checkpoint.Record) *checkpoint.Record {
 	if !rebooted(record, j.bootID) {
 		return record
 	}
 	now := metav1.NewTime(j.clock.Now())
 	j.keeper.Update(record.UID, func(r *checkpoint.Record) checkpoint.Class {
-		r.Status = notReady(r.Remembered(true), now)
+		r.BootID, r.Status = j.bootID, notReady(r.Remembered(true), now)
 		for i := range r.Containers {
 			c := &r.Containers[i]
 			c.Started, c.Ready, c.Probes = false, false, nil
-		}
-		if reflect.DeepEqual(r, record) { // it keeps its age
-			return checkpoint.Unchanged
 		}
 		return checkpoint.Lazy
 	})

@@ -140,7 +140,8 @@ func (k *Keeper) All() []*Record {
 }
 
 // Update lets change edit a clone of the pod's record, and keeps the result unless change returns
-// [Unchanged]. It does nothing for a pod without a record. change must be quick, must not call the
+// [Unchanged]. The keeper sets BootID and WrittenAt; a change that itself sets another BootID, because the
+// machine was restarted, leaves WrittenAt as it is. It does nothing for a pod without a record. change must be quick, must not call the
 // keeper, and must replace what it changes; see [Record.Clone].
 func (k *Keeper) Update(uid types.UID, change func(r *Record) Class) {
 	k.change(uid, false, change)
@@ -174,7 +175,10 @@ func (k *Keeper) change(uid types.UID, create bool, change func(r *Record) Class
 	if class == Unchanged {
 		return
 	}
-	next.UID, next.BootID, next.WrittenAt = uid, k.options.BootID, k.options.Clock.Now()
+	if e.record == nil || next.BootID == e.record.BootID {
+		next.WrittenAt = k.options.Clock.Now()
+	}
+	next.UID, next.BootID = uid, k.options.BootID
 	k.entries[uid] = e
 	e.record = next
 	k.touch(e, class == Durable)

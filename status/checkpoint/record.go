@@ -32,7 +32,7 @@ type Record struct {
 	Generation int64 `json:"generation,omitempty"`
 	// BootID names the boot of the machine during which the record was last written.
 	BootID string `json:"bootID,omitempty"`
-	// WrittenAt is when the record was last written.
+	// WrittenAt is when the record was last written; becoming one of another boot does not count.
 	WrittenAt time.Time `json:"writtenAt,omitzero"`
 
 	// Admission is the verdict on the pod; nil if there is none yet.
