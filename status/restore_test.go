@@ -533,16 +533,16 @@ func TestStatusAfterARestart(t *testing.T) {
 }
 
 // 9.6: a status was sent, and the process was killed before its record was written: what the API
-// shows keeps its transition times. What only the record has is newer.
+// shows keeps its transition times. What only the record has is newer; what has the same time is the record's.
 func TestTransitionsAfterARestart(t *testing.T) {
 	at := func(kind v1.PodConditionType, is v1.ConditionStatus, when time.Time) v1.PodCondition {
 		return v1.PodCondition{Type: kind, Status: is, LastTransitionTime: metav1.NewTime(when)}
 	}
 	record, api := oneContainer(v1.PodPending, v1.ContainerStatus{}), oneContainer(v1.PodRunning, goesOn("x://1", true))
-	record.Conditions = []v1.PodCondition{at(v1.PodReady, v1.ConditionFalse, t0), at(v1.PodInitialized, v1.ConditionTrue, t1)}
-	api.Conditions = []v1.PodCondition{at(v1.PodReady, v1.ConditionTrue, t1), at(v1.PodInitialized, v1.ConditionFalse, t0)}
+	record.Conditions = []v1.PodCondition{at(v1.PodReady, v1.ConditionFalse, t0), at(v1.PodInitialized, v1.ConditionTrue, t1), at(v1.ContainersReady, v1.ConditionFalse, t1)}
+	api.Conditions = []v1.PodCondition{at(v1.PodReady, v1.ConditionTrue, t1), at(v1.PodInitialized, v1.ConditionFalse, t0), at(v1.ContainersReady, v1.ConditionTrue, t1)}
 	got := afterRestart(record, api, true)
-	for _, want := range []v1.PodCondition{api.Conditions[0], record.Conditions[1]} {
+	for _, want := range []v1.PodCondition{api.Conditions[0], record.Conditions[1], record.Conditions[2]} {
 		if c := conditionOf(got.Conditions, want.Type); c == nil || *c != want {
 			t.Errorf("%+v, want %+v", c, want)
 		}

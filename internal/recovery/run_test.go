@@ -9,6 +9,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/problem"
@@ -429,6 +430,28 @@ func TestRecordOfAnotherBoot(t *testing.T) {
 		r.journal.Acknowledged("b", "sink", "b", 1)
 		if b := r.journal.Get("b"); b.WrittenAt.Equal(written) {
 			t.Errorf("a change of this boot keeps the age: %+v", b)
+		}
+	})
+}
+
+// TestReadyOfAnotherBootEndsAfterItBegan: status.md 9.6, 9.7. An API that still shows a pod as ready since a time that the clock of
+// this boot has not reached is not newer than the record, which says that it is not ready.
+func TestReadyOfAnotherBootEndsAfterItBegan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		now := time.Now()
+		later := now.Add(time.Hour)
+		ready := newRecord("a", otherBoot, phase(v1.PodRunning))
+		ready.Status.Conditions = []v1.PodCondition{
+			{Type: v1.PodReady, Status: v1.ConditionTrue, LastTransitionTime: metav1.NewTime(later)},
+			{Type: v1.ContainersReady, Status: v1.ConditionTrue, LastTransitionTime: metav1.NewTime(now.Add(-time.Hour))},
+		}
+		d := newDisk(ready)
+		newRig(t, d).keep()
+		pass(time.Minute)
+		for i, want := range []time.Time{later, now} {
+			if c := d.get("a").Status.Conditions[i]; c.Status != v1.ConditionFalse || !c.LastTransitionTime.Time.Equal(want) {
+				t.Errorf("%+v, want it to be False since %s", c, want)
+			}
 		}
 	})
 }

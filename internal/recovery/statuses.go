@@ -46,7 +46,8 @@ func (j *Journal) afterReboot(record *checkpoint.Record) *checkpoint.Record {
 	return j.keeper.Get(record.UID)
 }
 
-// notReady returns a status without the conditions that its pod is ready; nil for nil.
+// notReady returns a status without the conditions that its pod is ready; nil for nil. They end no earlier than they began: the
+// clock may be behind after a boot, and what is older than the API's condition would not count (9.6).
 func notReady(s *v1.PodStatus, now metav1.Time) *v1.PodStatus {
 	if s == nil {
 		return nil
@@ -54,7 +55,10 @@ func notReady(s *v1.PodStatus, now metav1.Time) *v1.PodStatus {
 	s.Conditions = slices.Clone(s.Conditions)
 	for i := range s.Conditions {
 		if c := &s.Conditions[i]; (c.Type == v1.PodReady || c.Type == v1.ContainersReady) && c.Status == v1.ConditionTrue {
-			c.Status, c.Reason, c.Message, c.LastTransitionTime = v1.ConditionFalse, "ContainersNotReady", "", now
+			c.Status, c.Reason, c.Message = v1.ConditionFalse, "ContainersNotReady", ""
+			if c.LastTransitionTime.Before(&now) {
+				c.LastTransitionTime = now
+			}
 		}
 	}
 	return s
