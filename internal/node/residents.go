@@ -214,8 +214,11 @@ func (r *Residents) Finished(uid types.UID) bool {
 // Unwanted reports whether no source wants the pod, nor may want it (ND2). Until every source has been
 // heard, this is not known of any pod.
 func (r *Residents) Unwanted(uid types.UID) bool {
-	_, desired := r.Desired.Get(uid)
-	return !desired && r.Heard() && r.MaybeWanted(uid).IsZero()
+	if _, desired := r.Desired.Get(uid); desired || !r.Heard() || !r.MaybeWanted(uid).IsZero() {
+		return false
+	}
+	_, desired := r.Desired.Get(uid) // a source that had not named it may have done so meanwhile, and has decided since
+	return !desired
 }
 
 // Orphaned reports whether the pod is unwanted and no worker knows it.

@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/rule"
 	"github.com/podwright/podwright/syncloop"
 )
 
@@ -139,6 +140,14 @@ func TestOrphaned(t *testing.T) {
 	r.MaybeWanted = maybeWanted
 	if r.Orphaned("gone") {
 		t.Error("orphaned although a source may want it")
+	}
+	r, _ = residents()
+	r.MaybeWanted = func(uid types.UID) rule.Denial { // from now on its source names it
+		r.Desired = desire(newPod(uid))
+		return rule.Denial{}
+	}
+	if r.Orphaned("gone") {
+		t.Error("orphaned although a source named it meanwhile")
 	}
 	r, _ = residents()
 	r.Heard = func() bool { return false }
