@@ -47,7 +47,7 @@ func outcastOf(pod *v1.Pod, p recovery.Past) (outcast, bool) {
 	case p.Refused:
 		return o, false
 	case p.Reason == shutdown.Reason:
-		o.cause, o.atOnce = "stopped by a shutdown that was cancelled", true
+		o.cause, o.atOnce = "stopped by a shutdown of the node", true
 	case p.Reason == reasonPreempting:
 		o.cause = "preempted"
 	case p.Reason == eviction.Reason || p.Evicted:

@@ -41,6 +41,7 @@ func TestWhichPodsAreOutcasts(t *testing.T) {
 		since            time.Time
 		evicted, leaving bool
 		atOnce           bool
+		cause            string // empty: any
 	}{
 		{name: "evicted", past: ended("Evicted"), out: true, since: stopped, evicted: true},
 		{name: "evicted, and still stopping", past: unfinished, out: true, since: stopped, evicted: true, leaving: true},
@@ -49,7 +50,10 @@ func TestWhichPodsAreOutcasts(t *testing.T) {
 			name: "evicted on request", past: recovery.Past{Reason: "Maintenance", Evicted: true, JudgedAt: judged, StoppedAt: stopped, Finished: true},
 			out: true, since: stopped, evicted: true,
 		},
-		{name: "stopped by a shutdown", past: ended("Terminated"), out: true, since: judged, atOnce: true},
+		{ // it may have been cancelled, or its agent was killed
+			name: "stopped by a shutdown", past: ended("Terminated"), out: true, since: judged, atOnce: true,
+			cause: "stopped by a shutdown of the node",
+		},
 		{name: "refused under pressure", past: refused("Evicted"), out: true, since: judged},
 		{name: "refused for CPU", past: refused("OutOfcpu"), out: true, since: judged},
 		{name: "refused for a device", past: refused("OutOfexample.com/gpu"), out: true, since: judged},
@@ -70,7 +74,7 @@ func TestWhichPodsAreOutcasts(t *testing.T) {
 			if out != test.out {
 				t.Fatalf("an outcast: %v", out)
 			}
-			if out && (!o.since.Equal(test.since) || o.evicted != test.evicted || o.leaving != test.leaving || o.atOnce != test.atOnce || o.cause == "") {
+			if out && (!o.since.Equal(test.since) || o.evicted != test.evicted || o.leaving != test.leaving || o.atOnce != test.atOnce || o.cause == "" || test.cause != "" && o.cause != test.cause) {
 				t.Errorf("%+v", o)
 			}
 		})
