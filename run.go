@@ -82,7 +82,7 @@ func (e *Engine) Run(ctx context.Context) error {
 // serve runs the components until ctx ends, a drain is asked for, or a component ends
 // that should not.
 func (p *parts) serve(ctx context.Context) error {
-	defer func() { p.traces.End(); p.events.Leave(); p.users().Leave(p.config.Observe.Logger) }()
+	defer func() { p.traces.End(); p.events.Leave(); p.pods.Leave(); p.users().Leave(p.config.Observe.Logger) }()
 	return lifecycle.Run(ctx, p.components(), p.drains, p.users().Stopping, func(s lifecycle.Stage, d *drain) {
 		switch {
 		case s == lifecycle.Input && d != nil:

@@ -19,6 +19,7 @@ import (
 
 	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/cleanup/eviction"
+	"github.com/podwright/podwright/internal/foreign"
 	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/internal/recovery"
 	"github.com/podwright/podwright/kube/certs"
@@ -72,6 +73,8 @@ type Agent struct {
 	taken           taken
 	// leaving says that an earlier agent has not left.
 	leaving bool
+	// disk has the calls about the record of that.
+	disk *foreign.Calls
 	// name, rootDir, runtime, clock and logger come from the engine's configuration.
 	name    string
 	rootDir string
@@ -109,7 +112,7 @@ func New(o Options, c *podwright.Config) (*Agent, error) {
 	if err := errors.Join(a.makeNode(c), a.makeSource(c), a.makeObjects(c), a.makeCredentials(c), a.makeSinks(c)); err != nil {
 		return nil, fmt.Errorf("kube: %w", err)
 	}
-	a.settings, a.rootDir = settingsOf(&a.options, c), c.RootDir
+	a.settings, a.rootDir, a.disk = settingsOf(&a.options, c), c.RootDir, foreign.New(a.clock)
 	return a, nil
 }
 
@@ -393,7 +396,7 @@ func (a *Agent) Run(ctx context.Context, engine Engine) error {
 		return err
 	}
 	a.engine.Store(&engine)
-	a.leaving = a.stillLeaving()
+	a.leaving = a.stillLeaving(ctx)
 	beside, stopBeside := context.WithCancel(context.WithoutCancel(ctx))
 	running, stop := context.WithCancel(ctx)
 	var parts, watch sync.WaitGroup
@@ -425,8 +428,9 @@ func (a *Agent) Run(ctx context.Context, engine Engine) error {
 	parts.Wait()
 	a.clients.connections.CloseAll()
 	if over {
-		a.haveLeft()
+		a.haveLeft(ctx)
 	}
+	a.leaveDisk()
 	return errors.Join(err, left)
 }
 

@@ -18,8 +18,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright"
+	"github.com/podwright/podwright/internal/foreign"
 	"github.com/podwright/podwright/kube/certs"
 	"github.com/podwright/podwright/kube/internal/memoryapi"
 	"github.com/podwright/podwright/kube/node"
@@ -358,7 +360,7 @@ func TestLeave(t *testing.T) {
 				}
 			}
 			if c.begun != "" {
-				before := &Agent{rootDir: root, name: c.begun, options: Options{WhenGone: Drain}}
+				before := &Agent{rootDir: root, name: c.begun, options: Options{WhenGone: Drain}, disk: foreign.New(clock.RealClock{})}
 				killed, kill := context.WithCancel(t.Context())
 				kill()
 				if err, over := before.leave(killed, hesitant{}); !errors.Is(err, ErrNodeGone) || over {

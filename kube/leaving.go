@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/podwright/podwright/internal/durable"
+	"github.com/podwright/podwright/internal/foreign"
+	"github.com/podwright/podwright/internal/problem"
 )
 
 // leavingFile says that the agent of the Node that it names leaves because that was deleted (KN7). It exists until the
@@ -19,7 +21,8 @@ func (a *Agent) leavingFile() string { return filepath.Join(a.rootDir, "state", 
 // leave does what the policy says when the Node is gone, and returns why Run ends. It is not over if the end of ctx
 // interrupted it.
 func (a *Agent) leave(ctx context.Context, engine Engine) (why error, over bool) {
-	if err := durable.WriteFile(a.leavingFile(), []byte(a.name+"\n")); err != nil {
+	err := a.onDisk(ctx, "the record that the agent leaves", func() error { return durable.WriteFile(a.leavingFile(), []byte(a.name+"\n")) })
+	if err != nil {
 		a.logger.Error(err, "It cannot be recorded that the agent leaves; if it is killed before it has left, the next one registers the Node again")
 	}
 	if a.options.WhenGone == Drain {
@@ -31,26 +34,50 @@ func (a *Agent) leave(ctx context.Context, engine Engine) (why error, over bool)
 }
 
 // stillLeaving reports whether an earlier agent of this Node was ended before it had left.
-func (a *Agent) stillLeaving() bool {
-	content, err := os.ReadFile(a.leavingFile())
+func (a *Agent) stillLeaving(ctx context.Context) bool {
+	var content []byte
+	err := a.onDisk(ctx, "the look whether an agent was leaving", func() (err error) {
+		content, err = os.ReadFile(a.leavingFile())
+		return err
+	})
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return false
-	case err == nil && a.options.WhenGone != Rejoin && strings.TrimSpace(string(content)) == a.name:
+	case err != nil:
+		a.logger.Error(err, "It is not known whether the last agent was leaving; this one does not", "file", a.leavingFile())
+		return false
+	case a.options.WhenGone != Rejoin && strings.TrimSpace(string(content)) == a.name:
 		a.logger.Info("The Node was deleted, and the last agent was ended before it had left: this one leaves, too. The next start joins", "node", a.name)
 		return true
 	}
-	a.haveLeft()
+	a.haveLeft(ctx)
 	return false
 }
 
 // haveLeft records that the agent has left: the next start is one of the operator, who wants the node to join.
-func (a *Agent) haveLeft() {
-	root, err := os.OpenRoot(filepath.Dir(a.leavingFile()))
-	if err == nil {
-		err = errors.Join(durable.Remove(root, filepath.Base(a.leavingFile())), root.Close())
-	}
+func (a *Agent) haveLeft(ctx context.Context) {
+	err := a.onDisk(ctx, "the record that the agent has left", func() error {
+		root, err := os.OpenRoot(filepath.Dir(a.leavingFile()))
+		if err != nil {
+			return err
+		}
+		return errors.Join(durable.Remove(root, filepath.Base(a.leavingFile())), root.Close())
+	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		a.logger.Error(err, "It cannot be recorded that the agent has left; remove the file, otherwise the next start ends in the same way", "file", a.leavingFile())
+	}
+}
+
+// onDisk waits 10 s for the disk, also if ctx ends: what it holds up, such as a drain, is more important than the record.
+func (a *Agent) onDisk(ctx context.Context, name string, do func() error) error {
+	call := foreign.Call{Kind: problem.Function, Name: name, Patience: problem.RecordLimit}
+	_, err := foreign.Ask(context.WithoutCancel(ctx), a.disk, call, foreign.Limits{Wait: problem.RecordLimit}, func(context.Context) (struct{}, error) { return struct{}{}, do() })
+	return err
+}
+
+// leaveDisk ends Run's wait for the disk.
+func (a *Agent) leaveDisk() {
+	for _, call := range a.disk.Leave() {
+		a.logger.Error(foreign.ErrDeaf, "The agent ends without the disk's answer, and a goroutine is lost", "call", call.Name)
 	}
 }

@@ -227,6 +227,12 @@ func TestFullDisk(t *testing.T) {
 			t.Errorf("%q: code %d, %q", args, code, problems.String())
 		}
 	}
+	await(t, "the pod's log", func() error { // without a line, nothing has to be written
+		if _, out, _ := a.tells("logs", "web"); !strings.Contains(out, "begun") {
+			return errors.New(out)
+		}
+		return nil
+	})
 	await(t, "the refused manifest", func() error {
 		if _, out, _ := a.tells("problems"); !strings.Contains(out, "bad.yaml") {
 			return errors.New(out)

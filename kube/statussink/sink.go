@@ -154,7 +154,7 @@ func (s *Sink) DeletePod(ctx context.Context, ref status.PodRef) error {
 	}
 	err := s.do(ctx, s.client.Delete().Body(options), ref, nil)
 	switch {
-	case err == nil, answers.NotFound(err) && s.copies.gone(ref.UID):
+	case err == nil, answers.NotFound(err) && (s.copies.lookup == nil || s.copies.gone(ref.UID)):
 		s.copies.forget(ref.UID)
 		return nil
 	case !ofLife(err) && !answers.NotFound(err):

@@ -38,6 +38,8 @@ type Syncer struct {
 	held      held
 	// offline counts the attempts of pods that wait for the network.
 	offline *repeats.Table[offline]
+	// renewed counts the attempts since the files of such pods were renewed, which is once a minute.
+	renewed *repeats.Table[types.UID]
 }
 
 // offline is a pod that waits for the network, and why there is none.
@@ -62,6 +64,7 @@ func New(pods Pods, reader Reader, statuses Statuses, options Options) *Syncer {
 		deadlines: newDeadlines(options.Clock, options.Wake),
 		stopping:  newStopping(options.Clock),
 		offline:   repeats.New[offline](options.Clock, repeats.Reminder),
+		renewed:   repeats.New[types.UID](options.Clock, time.Minute),
 	}
 }
 
@@ -106,7 +109,7 @@ func (s *Syncer) SyncPod(ctx context.Context, _ podworkers.UpdateType, pod, _ *v
 		return podworkers.SyncResult{}, err
 	}
 	if err := s.o.Network(); err != nil && !pod.Spec.HostNetwork {
-		if r, ok := s.pods.(refresher); ok && view.ContainersRunning() {
+		if r, ok := s.pods.(refresher); ok && view.ContainersRunning() && s.renewed.Note(pod.UID).Due {
 			r.RefreshVolumes(ctx, pod)
 		}
 		return podworkers.SyncResult{}, s.awaitNetwork(pod, err)

@@ -1,6 +1,7 @@
 package pods
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -14,7 +15,7 @@ import (
 
 const (
 	// nodeFileLimit is how long a step waits for a call about files of the node (spec/runtime.md 12.8).
-	nodeFileLimit = problem.RecordLimit
+	nodeFileLimit = problem.HookLimit
 	// nodeFileLate is how much longer it waits, also if its context has ended: a call that does not hang is over by then, so it
 	// is not left behind.
 	nodeFileLate = time.Second
@@ -31,7 +32,7 @@ type nodeFiles struct {
 
 // askNode makes a call about files of the node; a limit of 0 means none. The name of the call completes "... has not returned".
 func askNode[T any](ctx context.Context, n *nodeFiles, call foreign.Call, limit time.Duration, f func(ctx context.Context) (T, error)) (T, error) {
-	call.Kind, call.Patience = problem.Pod, limit
+	call.Kind, call.Patience = problem.Pod, cmp.Or(limit, problem.SetupLimit)
 	call.Advice = "look at the file system that the volume is on, and at its server: it does not answer"
 	limits := foreign.Limits{Wait: limit, Late: nodeFileLate, Bounded: true} // what hangs costs a thread
 	return foreign.Ask(ctx, n.calls, call, limits, func(ctx context.Context) (T, error) {
@@ -51,6 +52,14 @@ func nodeCall(pod *v1.Pod, about, name string) foreign.Call {
 // a late call of one life must not touch the mounts of the next.
 func subPathCall(uid types.UID) foreign.Call {
 	return foreign.Call{Name: "the change of sub-path mounts", UID: uid}
+}
+
+// Leave waits some seconds, at the end of a run, for calls about files of the node that are still under way, and logs those that
+// do not return: their goroutines are lost.
+func (m *Manager) Leave() {
+	for _, call := range m.files.calls.Leave() {
+		m.options.Logger.Error(foreign.ErrDeaf, "The run ends without it, and its goroutine is lost", "call", call.Name, "pod", call.Pod, "uid", call.UID)
+	}
 }
 
 // releaseSubPaths releases the sub-paths of a container, or of all containers of the pod if container is empty.

@@ -40,6 +40,9 @@ func (s *podSync) keepFresh(ctx context.Context) (done func()) {
 				timing.Restart(timer, freshEvery)
 			}
 			s.m.refresh(ctx, s.pod, volumes)
+			if ctx.Err() != nil {
+				s.m.refreshes.tell(s.pod.UID) // for what the step waits for next
+			}
 		}
 	})
 	return func() { cancel(); work.Wait() }

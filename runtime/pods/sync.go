@@ -25,13 +25,9 @@ func (m *Manager) SyncPod(ctx context.Context, pod *v1.Pod, status *runtime.PodS
 	cgroup := m.lookForCgroup(pod)
 	plan := m.computeActions(pod, status, cgroup)
 	s := &podSync{m: m, pod: pod, status: status, plan: plan, began: m.options.Clock.Now()}
-	if !plan.OnlyStarts() || !cgroup.exists {
-		// What this step waits for, or fails at, must not keep it from the containers that run. A step that only starts
-		// containers makes their volumes first.
-		m.RefreshVolumes(ctx, pod)
-	}
 	m.rememberOwn(ctx, pod, plan.Own)
 	if plan.Empty() && cgroup.exists {
+		m.RefreshVolumes(ctx, pod)
 		s.finishResize()
 		return s.result
 	}
@@ -43,6 +39,9 @@ func (m *Manager) SyncPod(ctx context.Context, pod *v1.Pod, status *runtime.PodS
 	if s.ensureCgroup(ctx, cgroup) {
 		s.run(ctx)
 		s.finishResize()
+	}
+	if !s.wroteFiles && !plan.KillPod && len(plan.Reset) == 0 {
+		m.RefreshVolumes(ctx, pod) // what this step failed at must not keep them from the containers that run
 	}
 	return s.result
 }
@@ -111,6 +110,8 @@ type podSync struct {
 	// node's.
 	podIPs  []string
 	volumes volumeState
+	// wroteFiles is true if this sync has made the volumes, and so written their files.
+	wroteFiles bool
 	// lifted is true if this sync started, or tried to start, a container that lifts the pod's CPU quota.
 	lifted bool
 	// changes signals changes of what volumes show since they were read.
@@ -146,6 +147,7 @@ func (s *podSync) run(ctx context.Context) {
 	}
 	if s.plan.CreateSandbox || s.plan.Starts() {
 		s.setUpVolumes(ctx)
+		s.wroteFiles = true
 	}
 	if s.plan.CreateSandbox && !s.createSandbox(ctx) {
 		return

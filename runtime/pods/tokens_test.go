@@ -142,3 +142,41 @@ func TestTokensAreRenewedWhileAStepWaits(t *testing.T) {
 		})
 	}
 }
+
+// silentIssuer gives no answer once it is silent.
+type silentIssuer struct {
+	issuer
+	silent bool
+}
+
+func (i *silentIssuer) Token(ctx context.Context, pod *v1.Pod, s *v1.ServiceAccountTokenProjection) (string, error) {
+	if i.silent {
+		<-ctx.Done()
+		return "", ctx.Err()
+	}
+	return i.issuer.Token(ctx, pod, s)
+}
+
+// 25.2: an issuer that does not answer keeps no container from being stopped: it is asked after that.
+func TestStopWaitsForNoIssuer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source := &silentIssuer{issuer: issuer{text: "first"}}
+		w := newWorld(t, nil, func(o *pods.Options) { o.Projections = pods.Projections{Token: source} })
+		w.endMounts()
+		pod := newPod(mounting(projected(tokenFor("vault"))), func(p *v1.Pod) { p.Spec.Containers = append(p.Spec.Containers, container("b")) })
+		w.syncAll(pod)
+		before, status := w.fake.Facts(pod.UID, "b").Running, w.read(pod)
+		pod.Spec.Containers[1].Image = "example.com/other:1"
+		source.silent = true
+		ctx, cancel := context.WithCancel(t.Context())
+		var step sync.WaitGroup
+		step.Go(func() { w.m.SyncPod(ctx, pod, status) })
+		pass(time.Second)
+		synctest.Wait()
+		if after := w.fake.Facts(pod.UID, "b").Running; before != 1 || after != 0 {
+			t.Errorf("%d containers run before, and %d a second after the step has begun", before, after)
+		}
+		cancel()
+		step.Wait()
+	})
+}

@@ -114,11 +114,6 @@ func (p *Plan) Starts() bool {
 	return len(p.StartEphemeral)+len(p.StartInit)+len(p.StartApp) > 0
 }
 
-// OnlyStarts reports whether the plan begins with what containers to start need: it stops and removes nothing.
-func (p *Plan) OnlyStarts() bool {
-	return (p.CreateSandbox || p.Starts()) && !p.KillPod && len(p.Kill) == 0 && len(p.Reset) == 0
-}
-
 // Empty reports whether there is nothing to do.
 func (p *Plan) Empty() bool {
 	return !p.KillPod && !p.CreateSandbox && len(p.Reset) == 0 && len(p.Kill) == 0 &&
