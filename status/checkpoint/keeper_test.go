@@ -475,10 +475,10 @@ func TestLateLoadOverwritesNothingNewer(t *testing.T) {
 	uid := func(i int) types.UID { return types.UID(fmt.Sprintf("uid-%d", i)) }
 	disk := &checkpointtest.Disk{}
 	for i := range n {
-		disk.Put(string(uid(i)), file(t, &checkpoint.Record{UID: uid(i), Name: "old", Version: 1}), 0)
+		disk.Put(string(uid(i)), file(t, &checkpoint.Record{UID: uid(i), Name: "old", Version: 1, BootID: "before"}), 0)
 	}
 	points := &checkpointtest.Points{FS: disk, OnRead: func(string) error { return syscall.EIO }}
-	keeper := checkpoint.NewKeeper(checkpoint.Options{Store: checkpoint.NewFiles(points)})
+	keeper := checkpoint.NewKeeper(checkpoint.Options{Store: checkpoint.NewFiles(points), BootID: "now"})
 	if _, err := keeper.Load(t.Context()); !errors.Is(err, syscall.EIO) {
 		t.Fatalf("Load: %v", err)
 	}
@@ -511,6 +511,11 @@ func TestLateLoadOverwritesNothingNewer(t *testing.T) {
 		}
 	}
 	check("after the late Load", keeper.Get, 7)
+	for _, r := range loaded.Records {
+		if r.BootID != "before" { // status.md 9.7: who loads has to see that the machine was restarted
+			t.Errorf("%s is of boot %q", r.UID, r.BootID)
+		}
+	}
 	if r := keeper.Get("uid-new"); r == nil || r.Version != 7 {
 		t.Errorf("a pod that came meanwhile: %+v", r)
 	}

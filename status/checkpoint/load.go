@@ -84,7 +84,7 @@ func (k *Keeper) takeOver(r *Record) {
 		durable, changed = durable || class == Durable, changed || class != Unchanged
 	}
 	if changed {
-		next.UID, next.BootID, next.WrittenAt = r.UID, k.options.BootID, k.options.Clock.Now()
+		next.UID, next.WrittenAt = r.UID, k.options.Clock.Now() // the caller sees of which boot it is
 		e.record = next
 		k.touch(e, durable)
 	}
