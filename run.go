@@ -46,7 +46,7 @@ func (p *parts) components() []lifecycle.Component {
 
 // Run brings the pods to their desired state and keeps them there until ctx ends, Drain is called, or
 // every source is closed. It returns when every goroutine it started has ended; the pods keep running. If a function
-// of [Config], a source or a sink still runs 5 s after its context has ended, Run logs it and does not wait for it. Run returns nil
+// of [Config], a source or a sink, or a call about a volume's files, still runs 5 s after its context has ended, Run logs it and does not wait for it. Run returns nil
 // for an end that was requested, otherwise what went wrong. A second call returns
 // [ErrRunning]. If another engine uses the RootDir, or a LogDir outside of it, the error wraps
 // [ErrInUse]; if another engine runs pods with the same OwnerID at the same runtime, it wraps

@@ -75,6 +75,8 @@ type Agent struct {
 	leaving bool
 	// disk has the calls about the record of that.
 	disk *foreign.Calls
+	// onDiskNow is held by the call that is made now.
+	onDiskNow sync.Mutex
 	// name, rootDir, runtime, clock and logger come from the engine's configuration.
 	name    string
 	rootDir string

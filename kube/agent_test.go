@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -319,6 +320,28 @@ func TestBadCertificates(t *testing.T) {
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
+	}
+}
+
+// TestUnreadableLeaveDrainsNoLaterNode (KN7): an agent that cannot tell whether the last one was leaving joins, and so does every later one.
+func TestUnreadableLeaveDrainsNoLaterNode(t *testing.T) {
+	a := &Agent{rootDir: t.TempDir(), name: "edge-1", options: Options{WhenGone: Drain}, disk: foreign.New(clock.RealClock{})}
+	killed, kill := context.WithCancel(t.Context())
+	kill()
+	if _, over := a.leave(killed, hesitant{}); over {
+		t.Error("the drain was not cut off")
+	}
+	if !a.stillLeaving(t.Context()) {
+		t.Error("an agent that was ended before it had left does not leave")
+	}
+	if err := errors.Join(os.Remove(a.leavingFile()), os.Mkdir(a.leavingFile(), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	if a.stillLeaving(t.Context()) {
+		t.Error("what cannot be read counts")
+	}
+	if _, err := os.Lstat(a.leavingFile()); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("what could not be read stays for a later agent: %v", err)
 	}
 }
 

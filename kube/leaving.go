@@ -44,8 +44,8 @@ func (a *Agent) stillLeaving(ctx context.Context) bool {
 	case errors.Is(err, fs.ErrNotExist):
 		return false
 	case err != nil:
+		// Nor may a later one, which would drain a node that has joined.
 		a.logger.Error(err, "It is not known whether the last agent was leaving; this one does not", "file", a.leavingFile())
-		return false
 	case a.options.WhenGone != Rejoin && strings.TrimSpace(string(content)) == a.name:
 		a.logger.Info("The Node was deleted, and the last agent was ended before it had left: this one leaves, too. The next start joins", "node", a.name)
 		return true
@@ -71,7 +71,11 @@ func (a *Agent) haveLeft(ctx context.Context) {
 // onDisk waits 10 s for the disk, also if ctx ends: what it holds up, such as a drain, is more important than the record.
 func (a *Agent) onDisk(ctx context.Context, name string, do func() error) error {
 	call := foreign.Call{Kind: problem.Function, Name: name, Patience: problem.RecordLimit}
-	_, err := foreign.Ask(context.WithoutCancel(ctx), a.disk, call, foreign.Limits{Wait: problem.RecordLimit}, func(context.Context) (struct{}, error) { return struct{}{}, do() })
+	_, err := foreign.Ask(context.WithoutCancel(ctx), a.disk, call, foreign.Limits{Wait: problem.RecordLimit}, func(context.Context) (struct{}, error) {
+		a.onDiskNow.Lock() // one that was left behind comes first
+		defer a.onDiskNow.Unlock()
+		return struct{}{}, do()
+	})
 	return err
 }
 

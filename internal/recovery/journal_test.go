@@ -458,7 +458,7 @@ func TestNewLifeOfAUIDDoesNotCountWhatIsLeft(t *testing.T) { // S5
 		r.ends[id] = &runtime.ContainerStatus{ID: id, State: runtime.Exited, ExitCode: 143}
 		j.Renew("a")
 		j.Renew("always")
-		if record := j.Get("a"); record.Finished || record.Admission != nil || record.Pod == nil || j.Handed("a") {
+		if record := j.Get("a"); record.Finished || record.Admission != nil || record.Pod == nil || record.WrittenAt.IsZero() || j.Handed("a") {
 			t.Errorf("the record of the new life: %+v", record)
 		}
 		j.Desired(newPod("a", onFailure))

@@ -15,7 +15,9 @@ import (
 
 const (
 	// nodeFileLimit is how long a step waits for a call about files of the node (spec/runtime.md 12.8).
-	nodeFileLimit = problem.HookLimit
+	nodeFileLimit = 30 * time.Second
+	// releaseLimit is that for the release of sub-paths: less than makes the end of a pod a problem of its own.
+	releaseLimit = 20 * time.Second
 	// nodeFileLate is how much longer it waits, also if its context has ended: a call that does not hang is over by then, so it
 	// is not left behind.
 	nodeFileLate = time.Second
@@ -64,7 +66,7 @@ func (m *Manager) Leave() {
 
 // releaseSubPaths releases the sub-paths of a container, or of all containers of the pod if container is empty.
 func (m *Manager) releaseSubPaths(ctx context.Context, uid types.UID, container string) error {
-	_, err := askNode(ctx, &m.files, subPathCall(uid), nodeFileLimit, func(context.Context) (struct{}, error) {
+	_, err := askNode(ctx, &m.files, subPathCall(uid), releaseLimit, func(context.Context) (struct{}, error) {
 		return struct{}{}, m.dirs.ReleaseSubPaths(uid, container)
 	})
 	if errors.As(err, new(*foreign.UnansweredError)) {

@@ -153,7 +153,7 @@ func (o ownVolumes) files(ctx context.Context, pod *v1.Pod, v *v1.Volume) (Mount
 			return MountedVolume{}, err
 		}
 		verbosity := 1
-		if o.m.noteStale(pod.UID, v.Name, complaint.Kind(err)) {
+		if ctx.Err() == nil && o.m.noteStale(pod.UID, v.Name, complaint.Kind(err)) { // who ends the call has learnt nothing
 			verbosity = 0
 		}
 		o.m.options.Logger.V(verbosity).Info("A volume keeps its old content", "podUID", pod.UID, "volume", v.Name, "error", err.Error())

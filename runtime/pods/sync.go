@@ -40,7 +40,7 @@ func (m *Manager) SyncPod(ctx context.Context, pod *v1.Pod, status *runtime.PodS
 		s.run(ctx)
 		s.finishResize()
 	}
-	if !s.wroteFiles && !plan.KillPod && len(plan.Reset) == 0 {
+	if !s.wroteFiles && (s.result.Err != nil || !plan.KillPod && len(plan.Reset) == 0) {
 		m.RefreshVolumes(ctx, pod) // what this step failed at must not keep them from the containers that run
 	}
 	return s.result
@@ -355,6 +355,7 @@ func (s *podSync) remove(ctx context.Context, record *runtime.ContainerStatus) b
 // reset removes the records of all init and app containers; the next sync starts
 // the pod from its first init container (spec/runtime.md 6.9).
 func (s *podSync) reset(ctx context.Context) {
+	defer s.keepFresh(ctx)() // what is stopped last still runs
 	s.result.Again = true
 	for _, r := range s.plan.Reset {
 		if r.Source && r.Newest {

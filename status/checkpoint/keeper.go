@@ -175,7 +175,7 @@ func (k *Keeper) change(uid types.UID, create bool, change func(r *Record) Class
 	if class == Unchanged {
 		return
 	}
-	if e.record == nil || next.BootID == e.record.BootID {
+	if e.record == nil || next.BootID == "" || next.BootID == e.record.BootID { // "": a record that replaces another one
 		next.WrittenAt = k.options.Clock.Now()
 	}
 	next.UID, next.BootID = uid, k.options.BootID
