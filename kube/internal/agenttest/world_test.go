@@ -182,9 +182,10 @@ func (w *world) tell() {
 	}
 	ctx, cancel := context.WithCancel(w.t.Context())
 	defer cancel()
+	killed := w.ways[len(w.ways)-1].killed // not of a later agent
 	go func() {
 		select {
-		case <-w.ways[len(w.ways)-1].killed:
+		case <-killed:
 			cancel()
 		case <-ctx.Done():
 		}
