@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -84,7 +85,8 @@ func (k *Keeper) takeOver(r *Record) {
 		durable, changed = durable || class == Durable, changed || class != Unchanged
 	}
 	if changed {
-		next.UID, next.WrittenAt = r.UID, k.options.Clock.Now() // the caller sees of which boot it is
+		// The caller sees of which boot it is, unless it was replaced.
+		next.UID, next.BootID, next.WrittenAt = r.UID, cmp.Or(next.BootID, k.options.BootID), k.options.Clock.Now()
 		e.record = next
 		k.touch(e, durable)
 	}
