@@ -14,6 +14,16 @@ import (
 	"github.com/podwright/podwright/syncloop/mirror"
 )
 
+// mirroring makes an agent keep mirror pods at an API, and read and write them as a cluster's does.
+func mirroring(api *mirror.FakeClient) func(c *podwright.Config) {
+	self := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "node-uid"}}
+	return func(c *podwright.Config) {
+		c.Sources = append(c.Sources, apiSource{api: api})
+		c.Mirrors = mirror.Options{Client: api, Node: func() *v1.Node { return self }}
+		c.Observe.Sinks = append(c.Observe.Sinks, mirrorSink{api})
+	}
+}
+
 // TestFormerMirrorEndsNoPod: MC4, status.md 7.3. A static job has ended, and its manifest is
 // rewritten: the next pod has the name and another UID. The mirror pod that still stands for the job
 // says nothing about the next pod, which runs, in this agent and in the next one.
@@ -22,14 +32,7 @@ func TestFormerMirrorEndsNoPod(t *testing.T) {
 		t.Run(fmt.Sprintf("restarted: %v", restarted), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				api, rt, root := &mirror.FakeClient{}, byContainer(map[string]fake.Script{"job": {Exit: &fake.Exit{After: time.Second}}}), t.TempDir()
-				self := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "node-uid"}}
-				start := func() *rig {
-					return newRig(t, rt, root, func(c *podwright.Config) {
-						c.Sources = append(c.Sources, apiSource{api: api})
-						c.Mirrors = mirror.Options{Client: api, Node: func() *v1.Node { return self }}
-						c.Observe.Sinks = append(c.Observe.Sinks, mirrorSink{api})
-					}).start()
-				}
+				start := func() *rig { return newRig(t, rt, root, mirroring(api)).start() }
 				shown := func(phase v1.PodPhase) func() error {
 					return func() error {
 						pods, _ := api.Pods()
@@ -72,14 +75,7 @@ func TestFormerLifesMirrorSaysNothing(t *testing.T) {
 		t.Run(string(policy), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				api, rt, root := &mirror.FakeClient{}, byContainer(map[string]fake.Script{"job": {OnTERM: fake.Exit{Code: 1, After: 8 * time.Second}}}), t.TempDir()
-				self := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "node-uid"}}
-				start := func() *rig {
-					return newRig(t, rt, root, func(c *podwright.Config) {
-						c.Sources = append(c.Sources, apiSource{api: api})
-						c.Mirrors = mirror.Options{Client: api, Node: func() *v1.Node { return self }}
-						c.Observe.Sinks = append(c.Observe.Sinks, mirrorSink{api})
-					}).start()
-				}
+				start := func() *rig { return newRig(t, rt, root, mirroring(api)).start() }
 				r, web := start(), withDeadline(withPolicy(newPod("web", "job"), policy), 3600)
 				r.set(web)
 				r.phase(web.UID, v1.PodRunning, time.Minute)
