@@ -276,6 +276,7 @@ func TestRestOfAnInterruptedLine(t *testing.T) {
 				return w.now.Format(timeFormat) + " "
 			}
 			f := w.follow(t.Context(), Options{Timestamps: timestamps}, nil)
+			<-time.After(lookPeriod / 2) // from here on never at the time of a look
 			var want string
 			for _, end := range []string{"P", "F"} {
 				w.entry("stdout", "P", "one ")
