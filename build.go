@@ -276,7 +276,7 @@ func (p *parts) buildWorkers() error {
 			Syncing: p.exits.Entered,
 			Changed: func(types.UID) { p.resizer.PodChanged() },
 			// A pass at this moment marks a pod that no source wants as deleted while its
-			// containers still stop, so that its remains can be removed right after.
+			// containers still stop, so that its leftovers can be removed right after.
 			Terminating: func(uid types.UID) { p.exits.Dropped(uid); p.restarts.Ended(uid); p.tidy() },
 			Terminated:  func(types.UID) { p.loop.GateChanged() }, // its room is free (IN6)
 			Released:    p.ended,

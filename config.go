@@ -90,7 +90,8 @@ type Config struct {
 	Status status.Options
 	// Probes configures probing. A StartSpread of 0 means 1 s.
 	Probes probe.Options
-	// Outbound says where probes and hooks may connect. Zero: not to the node's own network (spec/probe.md 11).
+	// Outbound says where probes and hooks may connect. Zero: not to link-local addresses, clouds' metadata services and,
+	// for pods of a network of their own, the node's loopback (spec/probe.md 11).
 	Outbound probe.Outbound
 	// Checkpoints configures how the records that survive the agent are kept. A nil
 	// Store means one small file per pod in "state/pods" below RootDir.

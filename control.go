@@ -74,9 +74,10 @@ func (e *Engine) Refresh(uids ...types.UID) { e.wakes.Changed(uids...) }
 
 // EvictOptions says how [Engine.EvictPod] stops a pod.
 type EvictOptions struct {
-	// Grace is the longest time that its containers get to stop, rounded up to seconds. 0: the pod's own.
+	// Grace is the longest time that its containers get to stop, rounded up to seconds. 0: the pod's own. Negative: an error.
 	Grace time.Duration
-	// Reason is a CamelCase word for the pod's status. Empty: Evicted.
+	// Reason is a CamelCase word of at most 128 characters for the pod's status, and none that other ends
+	// have (Preempting, Terminated, NodeShutdown). Empty: Evicted.
 	Reason string
 	// Message explains it in a sentence of at most 1,024 bytes. Empty: that it was asked for.
 	Message string
@@ -152,13 +153,13 @@ type drain struct {
 }
 
 // ErrKept, wrapped in the error of Drain: all pods are stopped, which is enough to reboot,
-// but the remains of some were kept.
+// but the leftovers of some were kept.
 var ErrKept = node.ErrKept
 
-// Drain stops every pod, each with its own grace period, removes their remains from the runtime, and ends Run. It
+// Drain stops every pod, each with its own grace period, removes their leftovers from the runtime, and ends Run. It
 // returns once Run has returned, nil if every pod is gone. Pods are stopped whatever the sources and the host say. If the
 // engine's start is not over, Drain stops what it sees and waits up to 1 min for the rest to be known, otherwise it fails.
-// A pod's remains are kept if the host objects (Cleanup.Veto), or if a source that could not name all its pods, for
+// A pod's leftovers are kept if the host objects (Cleanup.Veto), or if a source that could not name all its pods, for
 // example because of an unreadable manifest, may want the pod: then the error is an [ErrKept] that names each pod and
 // why it was kept. If ctx or Run's context ends first, the remaining pods are left as they are, and the error names
 // them. Without a Run under way it returns [ErrNotRunning]. Static pods that a drain has stopped and removed start again at
@@ -183,7 +184,7 @@ func (e *Engine) Drain(ctx context.Context) error {
 // running reports whether Run was called and has not returned.
 func (p *parts) running() bool { return p.started.Load() && !timing.Ended(p.stopped) }
 
-// stopPods terminates all pods and removes their remains, until the drain's context or Run's ends.
+// stopPods terminates all pods and removes their leftovers, until the drain's context or Run's ends.
 func (p *parts) stopPods(ctx context.Context, d *drain) error {
 	both, cancel := context.WithCancelCause(d.ctx)
 	defer cancel(nil)

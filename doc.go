@@ -26,7 +26,7 @@
 //	err = engine.Run(ctx)
 //
 // [New] reports every problem of the configuration at once. [Engine.Run] blocks
-// until its context ends and every goroutine it started is gone; the pods keep
+// until its context ends and its goroutines are gone; the pods keep
 // running, and the next Run finds them again. [Engine.Drain] stops them first.
 //
 // # Looking in
@@ -53,11 +53,11 @@
 //   - Every step compares desired with observed. Events and timers are hints to
 //     look again; losing one costs time, never the outcome.
 //   - An idle pod has no goroutine and no timer of its own.
-//   - What cannot be read back from the runtime is on the disk before anything
-//     acts on it (package status/checkpoint). An agent that is killed at any moment,
-//     even together with the machine, loses no exit code, runs nothing twice that must
-//     run once, and does not report a ready pod as unready. [Engine.Recovery] says what
-//     it found; nothing is started or cleaned up before that.
+//   - What cannot be read back from the runtime is on the disk before anything acts on
+//     it (package status/checkpoint), unless the disk does not take it (spec/cleanup.md
+//     CK8). An agent that is killed at any moment loses no exit code, runs nothing twice
+//     that must run once, and reports no ready pod as unready. After a power cut, ends
+//     that are not on record are 137 ContainerStatusUnknown. [Engine.Recovery] says what it found.
 //   - Nothing is global: any number of engines live in one process and share
 //     nothing, as long as each has its own RootDir, and its own OwnerID where
 //     they share a runtime.

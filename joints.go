@@ -88,7 +88,7 @@ func (p *parts) gateChanged() {
 	p.returns.Changed()
 }
 
-// removable reports whether the remains of a stopped pod are no longer needed: its worker or its API
+// removable reports whether the leftovers of a stopped pod are no longer needed: its worker or its API
 // says so, or no source wants the pod or may want it (spec/runtime.md 19.7).
 func (p *parts) removable(uid types.UID) bool {
 	return p.workers.ShouldPodContentBeRemoved(uid) || p.dead.ContentGoes(uid) || p.residents.Unwanted(uid)
@@ -109,7 +109,7 @@ func (p *parts) ended(uid types.UID) {
 }
 
 // noticed reports to housekeeping a pod that no source or worker knows and that has nothing
-// running, such as a sandbox whose creation was interrupted. Otherwise its remains would wait
+// running, such as a sandbox whose creation was interrupted. Otherwise its leftovers would wait
 // for the next garbage collection. Passes find running pods by themselves.
 func (p *parts) noticed(uid types.UID) {
 	if _, desired := p.loop.Store().Get(uid); desired {

@@ -21,7 +21,8 @@
 // # What is never done
 //
 //   - Nothing is removed before all sources have been seen (SG1).
-//   - A pod that is desired, known to the workers or running keeps everything (ND2).
+//   - A pod that is desired, known to the workers or running keeps everything but the dead
+//     containers that the policy does not keep (ND2).
 //   - A pod that this process has never known is left alone while a source cannot
 //     name all pods it wants, because a manifest has been unreadable since the start:
 //     the pod may come from that manifest (ND2).

@@ -81,7 +81,5 @@ func (a *Agent) onDisk(ctx context.Context, name string, do func() error) error 
 
 // leaveDisk ends Run's wait for the disk.
 func (a *Agent) leaveDisk() {
-	for _, call := range a.disk.Leave() {
-		a.logger.Error(foreign.ErrDeaf, "The agent ends without the disk's answer, and a goroutine is lost", "call", call.Name)
-	}
+	a.disk.Leave(a.logger)
 }

@@ -205,10 +205,10 @@ func (w *Workers) peekAt(uid types.UID) (view *runtime.PodStatus, err error) {
 	return nil, errNoView
 }
 
-// harmless ends a panic of the code of others, outside of the pod's own calls: it is logged, and the rest goes on (L8).
+// harmless recovers a panic of the program's code outside of the pod's own calls: it is logged, and the rest goes on (L8).
 func (w *Workers) harmless(uid types.UID, doing string) {
 	if p := recover(); p != nil {
-		w.options.Logger.Error(fmt.Errorf("%s: panic: %v\n%s", doing, p, debug.Stack()), "the workers go on without it", "uid", uid)
+		w.options.Logger.Error(fmt.Errorf("%s: panic: %v\n%s", doing, p, debug.Stack()), "The workers go on without a function that panicked", "uid", uid)
 	}
 }
 

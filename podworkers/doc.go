@@ -16,7 +16,7 @@
 //	housekeeping ──► SyncKnownPods┼──► one per ──┼──► SyncTerminatingRuntimePod
 //	                              │     UID      └──► SyncTerminatedPod
 //	cleanup asks ◄── predicates ──┘       ▲                  │
-//	people ask   ◄── Explain, Snapshot    │ view newer than  │ Refresh
+//	operators    ◄── Explain, Snapshot    │ view newer than  │ Refresh
 //	                                      └── StatusSource ◄─┘ the last call
 //
 // # The life of a pod
@@ -38,7 +38,7 @@
 //
 // States never go back. A pod that was told to stop never gets SyncPod again. To run again, its
 // UID needs a new life, which begins once the old record is forgotten and the removal of
-// the old life's remains has ended ([Workers.Hold]). A pod known only from the runtime goes
+// the old life's leftovers has ended ([Workers.Hold]). A pod known only from the runtime goes
 // from terminating straight to unknown. Only the latest update counts: a newer one replaces
 // one that has not been handled yet. What updates request is never lost: termination,
 // eviction, deletion and the shortest grace period are latched.
@@ -51,8 +51,8 @@
 //
 // [Workers.Run] makes the calls; it blocks, and returns only when every call and
 // goroutine has ended. Everything else may be called from any goroutine at any time,
-// even from inside a syncer call, and returns at once, except [Workers.Stop] and
-// [Workers.KillPod], which wait. Updates given before Run are kept until it runs. One
+// even from inside a syncer call, and returns at once, except [Workers.Stop],
+// [Workers.KillPod] and [Workers.WaitFinished], which wait. Updates given before Run are kept until it runs. One
 // housekeeping goroutine should call [Workers.SyncKnownPods] about every two seconds,
 // once all sources have delivered.
 //

@@ -9,7 +9,7 @@ import (
 // WaitFinished returns nil once the pod's terminated step is done or the pod is not
 // known (any longer), the cause of ctx if that ends first, and [ErrStopped] if the workers
 // end first or have ended. It does not stop the pod: request its termination first, for example
-// with [Workers.KillPod].
+// with [Workers.KillPod]. A syncer call that waits for its own pod would wait for itself.
 func (w *Workers) WaitFinished(ctx context.Context, uid types.UID) error {
 	done := make(chan struct{})
 	w.mu.Lock()

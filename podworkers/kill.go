@@ -64,8 +64,8 @@ func killOf(k *KillOptions) *machine.Kill {
 // It waits one and a half times the grace period (the override, or the spec's),
 // at least 10 s, and no longer than ctx. Then it returns an error that wraps
 // [ErrKillTimeout] or the cause of ctx; the termination continues. The error wraps
-// [ErrStopped] if the workers stop first. Both also wrap the last error of a call for
-// the pod, if there was one. kill.Completed is ignored.
+// [ErrStopped] if the workers stop first. Each of these also wraps the last error of a call
+// for the pod, if there was one. A nil pod and one without a UID are errors. kill.Completed is ignored.
 func (w *Workers) KillPod(ctx context.Context, pod *v1.Pod, kill KillOptions) (KillOutcome, error) {
 	completed := make(chan struct{})
 	var outcome KillOutcome

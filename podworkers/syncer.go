@@ -24,8 +24,8 @@ import (
 //
 //	interface{ RetryAt() time.Time }
 //
-// to name the moment of the next attempt (the earliest in the error tree counts,
-// a zero time is none), or
+// to say when the next attempt is due (the earliest in the error tree counts, a zero
+// time is none; an attempt is made each [Options.SyncFrequency] until then), or
 //
 //	interface{ RetryWithin() time.Duration }
 //

@@ -122,7 +122,7 @@ func (w *Workers) stopUnseen(ctx context.Context, c *call, stopper UnseenStopper
 	}()
 	w.enter(c, stepView)
 	if err != nil {
-		w.options.Logger.Error(fmt.Errorf("stop a pod that the runtime does not describe: %w", err), "It is tried again", "uid", c.UID)
+		w.options.Logger.Error(fmt.Errorf("stop a pod that the runtime does not describe: %w", err), "A pod was not stopped, and will be tried again", "uid", c.UID)
 		return
 	}
 	w.unseen.told(c.UID, c.Grace)

@@ -16,8 +16,8 @@ import (
 )
 
 // Workers holds one record per pod UID and calls the [PodSyncer]. All methods are
-// safe for concurrent use; none but Run, Stop and KillPod waits for a call or
-// for anything else that may take time.
+// safe for concurrent use; none but Run, Stop, KillPod and WaitFinished waits for
+// a call or for anything else that may take time.
 type Workers struct {
 	syncer  PodSyncer
 	options Options
@@ -228,8 +228,8 @@ func (e *StopError) Error() string {
 // Unwrap returns Err.
 func (e *StopError) Unwrap() error { return e.Err }
 
-// Stop ends the workers as mode says. From then on the outcome of updates is
-// [Stopped], and a KillPod that waits gets [ErrStopped]. Stop returns nil once
+// Stop ends the workers as mode says. From then on no update is
+// accepted ([Outcome.Accepted]), and a KillPod that waits gets [ErrStopped]. Stop returns nil once
 // every call has ended: no syncer call runs afterwards. With Terminate, it returns
 // nil only if every pod has finished, and an error that wraps [ErrStopped] if the
 // workers ended otherwise: call it before the context of Run ends.

@@ -81,9 +81,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	m.schedule(ctx)
 	m.stop()
 	consumers.Wait()
-	for _, call := range m.calls.Leave() {
-		m.options.Logger.Info("A function has not returned, and its goroutine is lost", "call", call.Name, "uid", call.UID)
-	}
+	m.calls.Leave(m.options.Logger)
 	return nil
 }
 

@@ -107,7 +107,7 @@ type entry struct {
 	status   *v1.PodStatus
 	version  uint64
 	finished bool
-	// calm is until when an API need not have this version: pods that start quickly cost it no write more (5.4).
+	// calm is until when an API need not have this version, which saves a write for pods that start quickly (5.4).
 	calm time.Time
 	// changed is when version was accepted, ended when the phase became terminal.
 	changed, ended time.Time
@@ -224,7 +224,8 @@ func (m *Manager) Sinks() []string {
 	return names
 }
 
-// Run sends until ctx ends and returns once every goroutine that it started has ended. Unsent
+// Run sends until ctx ends and returns once every goroutine that it started has ended, except calls of a
+// sink that ignores its context for 5 s, which are logged. Unsent
 // changes stay in the cache; to wait for them, call [Manager.Flush] first. A second Run is an
 // error.
 func (m *Manager) Run(ctx context.Context) error {
@@ -244,14 +245,9 @@ func (m *Manager) Run(ctx context.Context) error {
 	}
 	m.metrics.recordStarts(ctx)
 	wg.Wait()
-	for _, call := range m.calls.Leave() {
-		m.options.Logger.Error(errDeafSink, "The manager ends without it, and its goroutine is lost", "call", call.Name, "uid", call.UID)
-	}
+	m.calls.Leave(m.options.Logger)
 	return nil
 }
-
-// errDeafSink is reported when a goroutine is lost to a sink that does not return.
-var errDeafSink = errors.New("a sink has not returned although its context has ended")
 
 // Get returns the status of a pod, or of the static pod that a mirror UID stands for, and false if
 // nothing is known. What the status points to is shared: treat it as read-only.

@@ -91,7 +91,7 @@ type refusal struct {
 	winner types.UID
 	by     string
 	noUID  bool
-	// why: it is not left out, but a change of it that may not be, or its priority is lowered.
+	// why is set if the pod stays, but a change of it was refused, or its priority was lowered.
 	why     string
 	lowered bool
 }

@@ -22,7 +22,8 @@
 //   - A source that cannot name all pods it wants says so ([Undecided]), and
 //     pods that no source has named then do not count as unwanted ([Loop.Undecided]).
 //   - Until every source has delivered once and the loop has consumed it,
-//     no removal is executed and no housekeeping runs (section 6). A removal
+//     no removal is executed and no housekeeping runs (section 6), except for a UID that
+//     has passed to a pod of another name. A removal
 //     that was delayed is executed the moment the last source is ready (B7).
 //   - One full name and one UID belong to one source at a time. The source with
 //     the higher [Precedence] gets the name (M4), the one that had it first keeps the

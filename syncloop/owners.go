@@ -148,9 +148,9 @@ func (d *desired) arrived(c *change, pod *v1.Pod) *v1.Pod {
 	return d.lowered(c, pod)
 }
 
-// renamed reports a pod that has the UID of another one of its source, and what was decided about
-// that one, and may not be what it is (PS5): it is left out. e is the other one, nil if it is only
-// known from before the start.
+// renamed reports a pod that would take over the UID, and with it the verdict, of another pod of its
+// source without being permitted what it is (PS5): it is left out. e is the other one, nil if it is
+// only known from before the start.
 func (d *desired) renamed(c *change, e *entry, pod *v1.Pod) bool {
 	if d.review == nil || podinfo.Mirror(pod) {
 		return false

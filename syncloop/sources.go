@@ -246,10 +246,5 @@ func (l *Loop) contain(ctx context.Context, run func() error) (err error) {
 
 // leave waits for the sources to return, for some seconds.
 func (l *Loop) leave() {
-	for _, call := range l.calls.Leave() {
-		l.options.Logger.Error(errDeafSource, "The loop ends without it, and its goroutine is lost", "call", call.Name)
-	}
+	l.calls.Leave(l.options.Logger)
 }
-
-// errDeafSource says why a goroutine is lost.
-var errDeafSource = errors.New("a source has not returned although its context has ended")

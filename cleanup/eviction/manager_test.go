@@ -871,7 +871,7 @@ func TestRunWaitsForWhatItHasBegun(t *testing.T) {
 				n := &node{readings: reading(NodeFsAvailable, 10), pods: []*v1.Pod{limitedPod("a", "1"), pod("b")}}
 				lost := map[string]bool{}
 				n.logger = funcr.New(func(_, args string) {
-					if _, name, ok := strings.Cut(args, `"function"="`); ok && strings.Contains(args, foreign.ErrDeaf.Error()) {
+					if _, name, ok := strings.Cut(args, `"call"="`); ok && strings.Contains(args, foreign.ErrDeaf.Error()) {
 						lost[name[:strings.Index(name, `"`)]] = true
 					}
 				}, funcr.Options{})

@@ -141,9 +141,7 @@ func (o *observers) await(ctx context.Context) {
 // leave waits for those calls in progress that end with their context, also of other functions.
 func (o *observers) leave() {
 	o.under.Wait()
-	for _, call := range o.calls.Leave() {
-		o.logger.Error(foreign.ErrDeaf, "The manager ends without it, and its goroutine is lost", "function", call.Name, "signal", call.Object, "pod", call.Pod)
-	}
+	o.calls.Leave(o.logger)
 }
 
 // problems returns the signals that cannot be read.

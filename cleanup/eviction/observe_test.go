@@ -164,7 +164,7 @@ func TestDeafObserverIsLeft(t *testing.T) {
 		cancel()
 		began := time.Now()
 		o.leave()
-		if took := time.Since(began); took > 5*time.Second || len(lines) != 1 || !strings.Contains(lines[0], `"signal"="deaf"`) {
+		if took := time.Since(began); took > 5*time.Second || len(lines) != 1 || !strings.Contains(lines[0], `"object"="deaf"`) {
 			t.Errorf("left after %v, log %q", took, lines)
 		}
 	})

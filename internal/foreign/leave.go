@@ -4,15 +4,26 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/go-logr/logr"
 )
 
 // LeaveLimit is how long the end of a run waits for functions that have been told to end.
 const LeaveLimit = 5 * time.Second
 
 // Leave waits until the functions that [Ask] and [Quick] have called have returned, for
-// [LeaveLimit] at most, and returns the calls that have not: their goroutines are lost. The caller
-// must have made sure that no more are started and that their contexts have ended.
-func (c *Calls) Leave() []Call {
+// [LeaveLimit] at most; it logs and returns the calls that have not: their goroutines are lost. The
+// caller must have made sure that no more are started and that their contexts have ended.
+func (c *Calls) Leave(logger logr.Logger) []Call {
+	lost := c.left()
+	for _, call := range lost {
+		logger.Error(ErrDeaf, "A call is left behind at the end, and its goroutine is lost", "call", call.Name, "object", call.Object, "pod", call.Pod, "uid", call.UID)
+	}
+	return lost
+}
+
+// left waits for what has not returned, and returns what does not.
+func (c *Calls) left() []Call {
 	timer := c.clock.NewTimer(LeaveLimit)
 	defer timer.Stop()
 	select {

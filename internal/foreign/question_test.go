@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
@@ -335,7 +336,7 @@ func TestOneCallerMayLeave(t *testing.T) {
 func TestLeaveWaitsForWhatReturns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		calls, hung := foreign.New(clock.RealClock{}), make(chan struct{})
-		if lost := calls.Leave(); lost != nil {
+		if lost := calls.Leave(logr.Discard()); lost != nil {
 			t.Errorf("no call: %v", lost)
 		}
 		end := func(pod string, until <-chan time.Time) {
@@ -349,13 +350,13 @@ func TestLeaveWaitsForWhatReturns(t *testing.T) {
 		}
 		end("slow", time.After(2*time.Second))
 		began := time.Now()
-		if lost := calls.Leave(); lost != nil || time.Since(began) > 2*time.Second {
+		if lost := calls.Leave(logr.Discard()); lost != nil || time.Since(began) > 2*time.Second {
 			t.Errorf("%v after %v", lost, time.Since(began))
 		}
 		defer calls.Watch(veto("watched"))() // its caller waits for it
 		end("hangs", nil)
 		began = time.Now()
-		if lost := calls.Leave(); len(lost) != 1 || lost[0].Pod != "hangs" || time.Since(began) != 5*time.Second {
+		if lost := calls.Leave(logr.Discard()); len(lost) != 1 || lost[0].Pod != "hangs" || time.Since(began) != 5*time.Second {
 			t.Errorf("%v after %v", lost, time.Since(began))
 		}
 		close(hung)

@@ -66,7 +66,7 @@ func (w watchedRuntime) list(ctx context.Context, name string) foreign.Call {
 }
 
 func (w watchedRuntime) Status(ctx context.Context, verbose bool) (*runtimeapi.StatusResponse, error) {
-	// One that hears is told after the usual limit that its caller goes on.
+	// The extra second lets a runtime that honours its context return before its caller goes on.
 	return contained(w.calls, w.call(ctx, "Status", "", time.Second), func() (*runtimeapi.StatusResponse, error) {
 		return w.RuntimeService.Status(ctx, verbose)
 	})

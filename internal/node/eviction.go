@@ -82,8 +82,8 @@ func (e *Evictions) Watch(o eviction.Options, stats eviction.Stats, machine evic
 	return err
 }
 
-// named turns an answer that the runtime names no file system for its images into "", so that imagefs
-// is not watched, and says so once.
+// named returns "" for a runtime that names no file system for its images, so that imagefs is not
+// watched, and logs that once.
 func named(dir func(ctx context.Context) (string, error), logger logr.Logger) func(ctx context.Context) (string, error) {
 	var once sync.Once
 	return func(ctx context.Context) (string, error) {

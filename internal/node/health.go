@@ -107,7 +107,8 @@ func (h *Health) pause() time.Duration {
 func (h *Health) ask(ctx context.Context) {
 	callCtx, cancel := timing.WithTimeout(ctx, h.options.Clock, healthTimeout)
 	defer cancel()
-	// A runtime that does not hear holds up no end of a run. It is not asked again before it has answered, and then its answer counts.
+	// A runtime that ignores its context must not delay the end of Run. It is not asked again before it
+	// has answered, and then its answer counts.
 	call := foreign.Call{Kind: problem.RuntimeCall, Name: "Status"} // WatchRuntime lists its wait
 	limits := foreign.Limits{Join: true, Keep: true, Late: deafAfter}
 	response, err := foreign.Ask(callCtx, h.options.Calls, call, limits, func(ctx context.Context) (*runtimeapi.StatusResponse, error) {

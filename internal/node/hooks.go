@@ -21,7 +21,7 @@ import (
 	"github.com/podwright/podwright/syncloop/nodehooks"
 )
 
-// The schedule of section 16.
+// The schedule of spec/syncloop.md 16.
 const (
 	registerRetryMin   = 100 * time.Millisecond
 	registerRetryMax   = 7 * time.Second
@@ -33,7 +33,7 @@ const (
 )
 
 // guard calls a hook and waits that long for it, or as long as ctx lasts; a panic becomes an error
-// (section 16, last line). A hook that has not returned is not called again until it does (IN6).
+// (spec/syncloop.md 16). A hook that has not returned is not called again until it does (IN6).
 func (h *Hooks) guard(ctx context.Context, name string, wait time.Duration, hook func(ctx context.Context) error) error {
 	call := foreign.Call{Kind: problem.Function, Name: "NodeHooks." + name, Patience: problem.HookLimit}
 	_, err := foreign.Ask(ctx, h.options.Calls, call, foreign.Limits{Wait: wait},

@@ -267,7 +267,7 @@ func (p *Preemption) fits(pod *v1.Pod, all, kept []preemption.Pod) (bool, error)
 }
 
 // Fitting returns a function that reports whether a pod would get room beside these pods and those
-// that it said so of before, by preempting some of them if the pod is critical. Fitting may be called
+// for which it has returned true before, by preempting some of them if the pod is critical. Fitting may be called
 // from anywhere.
 func (p *Preemption) Fitting(beside []*v1.Pod) func(pod *v1.Pod) bool {
 	beside = slices.Clone(beside)

@@ -124,7 +124,7 @@ func TestShutdownStopsGroupsInOrder(t *testing.T) {
 		}
 		for i, want := range []shutdown.PodReport{
 			{UID: "low", Group: 0, Grace: 10, Phase: v1.PodFailed, Stopped: true, Released: true, Acknowledged: true},
-			{UID: "slow", Group: 0, Grace: 10, Phase: v1.PodRunning, Problem: "the 10s of its group are over"},
+			{UID: "slow", Group: 0, Grace: 10, Phase: v1.PodRunning, Problem: "the time of its group, 10s, is over"},
 			{UID: "high", Group: 100, Grace: 20, Phase: v1.PodFailed, Stopped: true, Released: true, Acknowledged: true},
 		} {
 			got := report.Pods[i]

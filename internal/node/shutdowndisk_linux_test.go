@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/internal/durable"
@@ -32,7 +33,7 @@ func TestHungDiskHoldsNoShutdown(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer reader.Close()
-	if lost := s.notes.Leave(); lost != nil {
+	if lost := s.notes.Leave(logr.Discard()); lost != nil {
 		t.Errorf("%v is still under way", lost)
 	}
 }

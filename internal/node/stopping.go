@@ -169,7 +169,7 @@ func (s *stopping) stopBatches(ctx context.Context) (reports []shutdown.PodRepor
 func (s *stopping) stopBatch(ctx context.Context, batch shutdown.Batch) []shutdown.PodReport {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	over := fmt.Errorf("the %v of its group are over", batch.Time)
+	over := fmt.Errorf("the time of its group, %v, is over", batch.Time)
 	if s.left() < batch.Time {
 		over = errPlanOver
 	}

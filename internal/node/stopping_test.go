@@ -228,7 +228,7 @@ func TestShutdownTakesNoLongerThanItsPlan(t *testing.T) {
 		if took := time.Since(began); err != nil || took != 20*time.Second {
 			t.Errorf("took %v, %v", took, err)
 		}
-		if report.Pods[0].Problem != "the 10s of its group are over" || report.Pods[1].Problem != errPlanOver.Error() {
+		if report.Pods[0].Problem != "the time of its group, 10s, is over" || report.Pods[1].Problem != errPlanOver.Error() {
 			t.Errorf("%+v", report)
 		}
 	})

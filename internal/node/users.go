@@ -175,9 +175,7 @@ func (u Users) critical(critical func(*v1.Pod) bool, pod *v1.Pod) (bool, error) 
 // Leave waits some seconds, at the end of a run, for functions that are still being called, and
 // logs those that do not return.
 func (u Users) Leave(logger logr.Logger) {
-	for _, call := range u.Calls.Leave() {
-		logger.Error(foreign.ErrDeaf, "The engine ends without it, and its goroutine is lost", "call", call.Name, "pod", call.Pod, "uid", call.UID)
-	}
+	u.Calls.Leave(logger)
 }
 
 // Stopping lists a component of the engine that does not end although it was told to.

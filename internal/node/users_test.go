@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -271,7 +272,7 @@ func TestDeafWatcherDoesNotHoldTheEnd(t *testing.T) {
 		if err := o.Run(ctx); err != nil || time.Since(began) != time.Hour || u.Calls.Problems() != nil {
 			t.Errorf("%v after %v, %v", err, time.Since(began), u.Calls.Problems())
 		}
-		if lost := u.Calls.Leave(); len(lost) != 1 || lost[0].Name != "Pods.Objects.Run" {
+		if lost := u.Calls.Leave(logr.Discard()); len(lost) != 1 || lost[0].Name != "Pods.Objects.Run" {
 			t.Errorf("lost: %v", lost)
 		}
 		close(w.release)

@@ -26,7 +26,7 @@
 //	          ended unseen (CK7, HI7); a record that is kept only for a sink is retired,
 //	          and decides nothing about the next life of its UID (IN10)
 //
-// No read triggers a step. Before the gate opens, no pod is set up, stopped or removed. Decisions
+// No read triggers a step. Before the gate opens, no pod is set up or removed. Decisions
 // are pure functions of records and facts: compare, continuationOf, fateOf, noteFacts.
 //
 // A UID can have several lives: a static pod that its source removed and wants again keeps its UID.

@@ -117,7 +117,7 @@ func New(options Options) *Recovery {
 
 // Run takes the steps of the start and then returns; it also returns when ctx ends. Loading is
 // retried until it succeeds; until then, and until the runtime has been read, the gate stays closed
-// and every pod stays as it is. It is an error if another running engine has made sandboxes with
+// and no pod is set up. It is an error if another running engine has made sandboxes with
 // this engine's owner; then the gate stays closed.
 func (r *Recovery) Run(ctx context.Context) error {
 	defer r.first.end()

@@ -100,5 +100,6 @@
 // [Manager.KillPod] may be called again while an earlier kill of the same pod is
 // still in flight: a shorter grace period then takes effect at once
 // (spec/runtime.md 16.6). Every runtime call gets the caller's context, and every
-// goroutine a method starts has ended when the method returns.
+// goroutine a method starts has ended when the method returns, except calls about files that hang
+// ([Manager.Leave]).
 package pods

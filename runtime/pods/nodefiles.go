@@ -16,7 +16,7 @@ import (
 const (
 	// nodeFileLimit is how long a step waits for a call about files of the node (spec/runtime.md 12.8).
 	nodeFileLimit = 30 * time.Second
-	// releaseLimit is that for the release of sub-paths: less than makes the end of a pod a problem of its own.
+	// releaseLimit bounds the release of sub-paths. It is shorter than the time after which the end of a pod is listed as a problem.
 	releaseLimit = 20 * time.Second
 	// nodeFileLate is how much longer it waits, also if its context has ended: a call that does not hang is over by then, so it
 	// is not left behind.
@@ -59,9 +59,7 @@ func subPathCall(uid types.UID) foreign.Call {
 // Leave waits some seconds, at the end of a run, for calls about files of the node that are still under way, and logs those that
 // do not return: their goroutines are lost.
 func (m *Manager) Leave() {
-	for _, call := range m.files.calls.Leave() {
-		m.options.Logger.Error(foreign.ErrDeaf, "The run ends without it, and its goroutine is lost", "call", call.Name, "pod", call.Pod, "uid", call.UID)
-	}
+	m.files.calls.Leave(m.options.Logger)
 }
 
 // releaseSubPaths releases the sub-paths of a container, or of all containers of the pod if container is empty.

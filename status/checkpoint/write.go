@@ -353,9 +353,9 @@ func (k *Keeper) logLater(line func()) {
 func (k *Keeper) log(t turn) {
 	switch {
 	case t.began != nil:
-		k.options.Logger.Error(t.began, "checkpoints fail; nothing is removed from the runtime that they should hold", stackOf(t.began)...)
+		k.options.Logger.Error(t.began, "Records cannot be written; containers whose ends are not on record stay in the runtime", stackOf(t.began)...)
 	case t.ended:
-		k.options.Logger.Info("checkpoints are written again", "failedFor", t.failedFor.String())
+		k.options.Logger.Info("Records are written again", "failedFor", t.failedFor.String())
 	}
 }
 
