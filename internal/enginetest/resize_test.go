@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -175,6 +176,38 @@ func TestResizeWaitsForRoom(t *testing.T) {
 			}
 			return nil
 		})
+	})
+}
+
+// TestDeferredResizeIsTriedInTimeAfterARestart: 21.4. Room that no event tells of, as that of a node that grows, is found by the next
+// agent too, which repeats the refusal of the earlier one without news.
+func TestDeferredResizeIsTriedInTimeAfterARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt, root := byContainer(nil), t.TempDir()
+		var cpu atomic.Value
+		cpu.Store("1")
+		growing := func(c *podwright.Config) {
+			c.Node.AllocatableNow = func() v1.ResourceList {
+				return v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu.Load().(string)), v1.ResourceMemory: resource.MustParse("64Gi")}
+			}
+		}
+		r := newRig(t, rt, root, growing).start()
+		a, b := newPod("a"), sized(newPod("b"), "400m", "64Mi")
+		r.set(sized(a, "400m", "64Mi"), b)
+		r.phase(a.UID, v1.PodRunning, 10*time.Second)
+		r.phase(b.UID, v1.PodRunning, 10*time.Second)
+		r.set(sized(a, "700m", "64Mi"), b)
+		r.pending(a.UID, "Deferred")
+		r.stop()
+
+		r = newRig(t, rt, root, growing).start()
+		r.set(sized(a, "700m", "64Mi"), b)
+		<-time.After(10 * time.Minute)
+		r.pending(a.UID, "Deferred")
+		cpu.Store("2")
+		<-time.After(3*time.Minute + 10*time.Second)
+		r.pending(a.UID, "")
+		r.shows(a.UID, "700m", "64Mi")
 	})
 }
 

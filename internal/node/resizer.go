@@ -134,8 +134,9 @@ type Grants struct {
 
 // Allocate decides what the pod gets of what it asks for.
 func (g Grants) Allocate(pod *v1.Pod) (*v1.Pod, bool, error) {
+	retry := g.NextRetry()
 	allocated, changed, err := g.Allocations.Allocate(pod)
-	if changed && err == nil {
+	if changed && err == nil || !g.NextRetry().Equal(retry) { // Run waits for the time that it knows of
 		g.Resizer.Changed()
 	}
 	return allocated, changed, err
