@@ -2,6 +2,7 @@ package node
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"slices"
@@ -116,10 +117,19 @@ func (e *Events) enqueue(uid types.UID, send func()) (done chan struct{}, patien
 
 // serve sends the events of one object, then those of the objects in line.
 func (e *Events) serve(q *eventQueue) {
+	calling := false
+	defer func() {
+		if calling { // the recorder has ended the goroutine (runtime.Goexit): the next events have another one
+			go e.serve(q)
+			e.Logger.Error(errRecorderExited, "The event recorder ended its goroutine")
+		}
+	}()
 	for q != nil {
 		send, dropped := e.next(q)
 		for ; send != nil; send, dropped = e.next(q) {
+			calling = true
 			e.call(send)
+			calling = false
 		}
 		close(q.done)
 		if dropped > 0 {
@@ -128,6 +138,9 @@ func (e *Events) serve(q *eventQueue) {
 		q = e.inLine()
 	}
 }
+
+// errRecorderExited says what a test's recorder that fails its test from another goroutine does.
+var errRecorderExited = errors.New("runtime.Goexit instead of a return, as by testing.T.FailNow")
 
 // inLine returns the object that is first in line, nil if there is none: then the goroutine ends.
 func (e *Events) inLine() *eventQueue {

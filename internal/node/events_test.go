@@ -2,6 +2,7 @@ package node
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -60,6 +61,31 @@ func TestHungRecorderDelaysNoOtherObject(t *testing.T) {
 		go func() { <-time.After(time.Minute); close(hung) }()
 		for range 50 + 1 + 1000 {
 			<-got
+		}
+	})
+}
+
+// TestRecorderThatExits: IN6. A recorder that ends the goroutine that calls it, as a test's may, loses that event and no other.
+func TestRecorderThatExits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var lines strings.Builder
+		taken := 0
+		e := &Events{
+			Clock:  clock.RealClock{},
+			Logger: funcr.New(func(_, args string) { lines.WriteString(args + "\n") }, funcr.Options{}),
+			Recorder: recorderFunc(func(types.UID, string) {
+				if taken++; taken <= 2*eventCalls {
+					runtime.Goexit()
+				}
+			}),
+		}
+		for range 3 * eventCalls {
+			eventOf(e, "a")
+			synctest.Wait()
+		}
+		began := time.Now()
+		if e.Leave(); taken != 3*eventCalls || time.Since(began) > 0 || strings.Count(lines.String(), "ended its goroutine") != 2*eventCalls {
+			t.Errorf("%d events were taken, the end took %v, log %q", taken, time.Since(began), lines.String())
 		}
 	})
 }

@@ -47,6 +47,9 @@ func (s *Store) get(ctx context.Context, o Object) (any, error) {
 		s.options.Cache.Remove(cached(o))
 		return nil, err
 	}
+	if ctx.Err() != nil { // the caller waits no longer, which says nothing of the server
+		return s.lend(o, kept), nil
+	}
 	s.options.Logger.Info("The API server does not answer; pods get an object as it was before the restart",
 		"kind", o.Kind, "namespace", o.Namespace, "name", o.Name, "error", err.Error())
 	var said apierrors.APIStatus

@@ -1,6 +1,7 @@
 package objects_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -141,6 +142,32 @@ func TestSilentAPIServerDelaysOnce(t *testing.T) {
 			}
 			stop()
 			end()
+		}
+	})
+}
+
+// KO8: a caller that waits no longer says nothing about the API server, which the next caller asks first.
+func TestCallerThatLeavesIsNoSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, a := newDisk(t), newAPI(t, configMap("a", "a", "1"), configMap("b", "b", "1"))
+		r, cut := d.life(a, 0)
+		r.Follow(podWith("u1", "a", "b"))
+		r.want("a", "a")
+		r.want("b", "b")
+		cut()
+		cache, end := d.boot()
+		defer end()
+		r, stop := newRig(t, a, with(cache, 0), silent)
+		defer stop()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if c, err := r.GetConfigMap(ctx, "ns", "a"); err != nil || c.Data["key"] != "a" {
+			t.Errorf("%v, %v", c, err)
+		}
+		began := time.Now()
+		r.want("b", "b")
+		if took := time.Since(began); took != 2*time.Second {
+			t.Errorf("the server was asked for %v", took)
 		}
 	})
 }
