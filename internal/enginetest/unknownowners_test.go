@@ -133,3 +133,25 @@ func TestPodsOfASourceThatIsGone(t *testing.T) {
 		}
 	})
 }
+
+// TestPodRefusedUnderASourceThatIsGone: PS6. What a source may not run, another one that names the UID after a restart may: the
+// pod starts, and nothing of the refusal is left.
+func TestPodRefusedUnderASourceThatIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt, root := fake.New(fake.Options{}), t.TempDir()
+		mighty := privileged(newPod("mighty"))
+		r := newTenancy(t, rt, root)
+		r.set()
+		r.asks(mighty)
+		r.phase(mighty.UID, v1.PodFailed, time.Minute)
+		<-time.After(10 * time.Second)
+		r.stop()
+
+		again := newRig(t, rt, root).start()
+		again.set(mighty)
+		again.phase(mighty.UID, v1.PodRunning, time.Minute)
+		if p := again.pod(mighty.UID); p.Status.Reason != "" || starts(rt, mighty.UID) != 1 {
+			t.Errorf("reason %q, %d starts", p.Status.Reason, starts(rt, mighty.UID))
+		}
+	})
+}

@@ -44,7 +44,7 @@ func (v verdicts) Verdict(pod *v1.Pod) (admission.Verdict, bool, error) {
 func (v verdicts) Remember(pod *v1.Pod, verdict admission.Verdict) error {
 	j := v.recovery.journal
 	at := j.clock.Now()
-	if r := j.Get(pod.UID); r != nil && j.beginsLife(pod, r) {
+	if r := j.Get(pod.UID); r != nil && (j.beginsLife(pod, r) || verdict.Admitted() && j.overturns(r)) {
 		j.nextLife(pod.UID, r, pod.Annotations[podinfo.AnnotationSource])
 	}
 	j.keeper.Ensure(pod.UID, func(r *checkpoint.Record) checkpoint.Class {
@@ -60,6 +60,12 @@ func (v verdicts) Remember(pod *v1.Pod, verdict admission.Verdict) error {
 func (j *Journal) beginsLife(pod *v1.Pod, r *checkpoint.Record) bool {
 	named := pod.Annotations[podinfo.AnnotationSource] != ""
 	return named && !j.Handed(pod.UID) && (j.isRetired(r) || continuationOf(pod, r, j.clock.Now()).newLife)
+}
+
+// overturns reports whether a pod that is admitted now was refused before, under another source, and never began: the end that
+// its status shows is that of a pod that does not exist any more.
+func (j *Journal) overturns(r *checkpoint.Record) bool {
+	return r.Admission != nil && r.Admission.Refused && r.StartedAt.IsZero() && !j.Handed(r.UID)
 }
 
 // Continues reports whether a pod of a source was admitted and lives on, in this process or from
