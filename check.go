@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/metric/noop"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/internal/dirlock"
 	"github.com/podwright/podwright/internal/durable"
 	"github.com/podwright/podwright/internal/node"
 	"github.com/podwright/podwright/internal/optioncheck"
@@ -164,9 +165,7 @@ func (c *Config) completeNode() (problems []error) {
 		}
 		c.Node.Name = name
 	}
-	if c.Node.OwnerID == "" {
-		c.Node.OwnerID = c.Node.Name
-	}
+	c.Node.OwnerID = dirlock.OwnerOf(c.RootDir, c.Node.OwnerID, c.Node.Name, c.Observe.Logger)
 	named := node.Description{Name: c.Node.Name, IPs: c.Node.IPs, ClusterDNS: c.Node.ClusterDNS, ClusterDomain: c.Node.ClusterDomain}
 	return append(problems, named.Check()...)
 }

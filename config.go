@@ -123,8 +123,8 @@ type Node struct {
 	ClusterDNS    []string
 	ClusterDomain string
 	// OwnerID marks the sandboxes and containers of this engine and limits it to
-	// those. Engines that share a runtime need different IDs, and an engine must
-	// keep its ID across restarts. Empty: Name.
+	// those. Engines that share a runtime need different IDs. Empty: that of the pods in
+	// RootDir, or Name if there are none. With another ID than theirs, Run ends with an error.
 	OwnerID string
 	// BootID identifies this boot of the machine; containers of an earlier boot can
 	// no longer be running. Empty: the machine's own.

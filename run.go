@@ -58,7 +58,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	defer close(e.stopped)
 	defer lifecycle.Skip(ctx, e.status.Run, e.loop.Run) // unless they have run
 
-	lock, err := dirlock.Acquire(e.config.RootDir, e.config.Node.OwnerID)
+	lock, err := dirlock.AcquireRoot(e.config.RootDir, e.config.Node.OwnerID)
 	if err != nil {
 		return fmt.Errorf("podwright: %w", err)
 	}

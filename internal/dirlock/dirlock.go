@@ -36,6 +36,16 @@ const (
 // It locks the file and the folder itself: on a disk that cannot be written there may be no file,
 // and one that is made later must not let a second holder in.
 func Acquire(dir, owner string) (*Lock, error) {
+	l, err := take(dir)
+	if err != nil {
+		return nil, err
+	}
+	l.note(owner)
+	return l, nil
+}
+
+// take locks dir without a note about the owner.
+func take(dir string) (*Lock, error) {
 	l := &Lock{}
 	err := l.acquire(dir)
 	for n := 1; n < attempts && errors.Is(err, ErrInUse); n++ {
@@ -47,11 +57,25 @@ func Acquire(dir, owner string) (*Lock, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("lock %s: %w", dir, err), l.Release())
 	}
-	// On a disk that cannot be written, the owner is not recorded; see [Holder].
-	if f := l.files[0]; f.Truncate(0) == nil { // fails for a folder
-		_, _ = f.WriteAt([]byte(owner), 0)
-	}
 	return l, nil
+}
+
+// note writes the owner into the lock file. On a disk that cannot be written, the owner is not recorded; see [Holder].
+func (l *Lock) note(owner string) {
+	f := l.files[0]
+	if noted, err := read(f); err == nil && noted == owner {
+		return // a loss of power leaves the note as it is
+	}
+	if f.Truncate(0) == nil { // fails for a folder
+		_, _ = f.WriteAt([]byte(owner), 0)
+		_ = f.Sync() // before a sandbox is made for the owner
+	}
+}
+
+// read returns the owner in a lock file.
+func read(f *os.File) (string, error) {
+	note, err := io.ReadAll(io.NewSectionReader(f, 0, maxNote))
+	return string(note), err
 }
 
 func (l *Lock) acquire(dir string) error {
@@ -101,11 +125,11 @@ func Holder(dir string) (owner string, held bool) {
 	if !errors.Is(lockShared(f), ErrInUse) {
 		return "", inUse(dir)
 	}
-	note, err := io.ReadAll(io.LimitReader(f, maxNote))
+	note, err := read(f)
 	if err != nil {
 		return "", true
 	}
-	return string(note), true
+	return note, true
 }
 
 // inUse reports whether the folder itself is locked: its holder found no room for a lock file.

@@ -26,7 +26,8 @@ func TestSecondEngineOfAnOwnerEnds(t *testing.T) {
 		first.set(newPod("a"))
 		first.phase("uid-a", v1.PodRunning, time.Minute)
 
-		second := newRig(t, rt, t.TempDir())
+		secondRoot := t.TempDir()
+		second := newRig(t, rt, secondRoot)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		var desired sync.WaitGroup
 		desired.Go(func() { _ = second.source.Set(ctx, []*v1.Pod{newPod("b")}) })
@@ -42,6 +43,10 @@ func TestSecondEngineOfAnOwnerEnds(t *testing.T) {
 		if n := rt.CallCount(fake.RunPodSandbox); n != 1 {
 			t.Errorf("1.10: %d sandboxes were made, want that of the first engine", n)
 		}
+		// As the error says, it runs with another owner.
+		moved := newRig(t, rt, secondRoot, func(c *podwright.Config) { c.Node.OwnerID = "other" }).start()
+		moved.set(newPod("c"))
+		moved.phase("uid-c", v1.PodRunning, time.Minute)
 		first.stop()
 
 		third := newRig(t, rt, t.TempDir()).start()
@@ -93,5 +98,45 @@ func TestEnginesOfTwoOwnersRunSideBySide(t *testing.T) {
 		second.set(newPod("b"))
 		second.phase("uid-b", v1.PodRunning, time.Minute)
 		first.phase("uid-a", v1.PodRunning, time.Minute)
+	})
+}
+
+// TestPodsKeepTheirOwner: spec/runtime.md 1.11. A node that has another name after a restart keeps its pods, which run on. An engine
+// with another OwnerID on the same folder ends with an error and touches nothing.
+func TestPodsKeepTheirOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt, root := fake.New(fake.Options{}), t.TempDir()
+		renamed := func(c *podwright.Config) { c.Node.Name = "site7" }
+		first := newRig(t, rt, root).start()
+		first.set(newPod("a"))
+		first.phase("uid-a", v1.PodRunning, time.Minute)
+		first.stop()
+
+		second := newRig(t, rt, root, renamed).start()
+		second.set(newPod("a"))
+		second.phase("uid-a", v1.PodRunning, time.Minute)
+		<-time.After(5 * time.Minute)
+		if n := rt.CallCount(fake.RunPodSandbox); n != 1 || starts(rt, "uid-a") != 1 {
+			t.Errorf("%d sandboxes, %d starts", n, starts(rt, "uid-a"))
+		}
+		second.stop()
+
+		calls := rt.CallCount(fake.ListPodSandbox)
+		other := newRig(t, rt, root, func(c *podwright.Config) { c.Node.OwnerID = "other" })
+		if err := other.engine.Run(t.Context()); err == nil || !strings.Contains(err.Error(), `"other"`) || !strings.Contains(err.Error(), `"n1"`) {
+			t.Errorf("Run: %v", err)
+		}
+		if n := rt.CallCount(fake.ListPodSandbox); n != calls {
+			t.Error("it has asked the runtime")
+		}
+
+		last := newRig(t, rt, root, renamed).start()
+		last.set()
+		last.within(time.Minute, "the end of the pod", func() error {
+			if n := rt.Running("uid-a", "main"); n != 0 {
+				return unmet(func() string { return last.explain("uid-a") })
+			}
+			return nil
+		})
 	})
 }
