@@ -27,7 +27,7 @@ type grpcHandler struct {
 	tls    bool
 }
 
-// Probe asks once. Everything but SERVING is a failure, never an error.
+// Probe asks once. Everything but SERVING is a failure; only what the node lacks is an error.
 func (h grpcHandler) Probe(ctx context.Context, t Target) (Outcome, error) {
 	g := t.Probe.GRPC
 	if g.Port < 1 || g.Port > 65535 {
@@ -70,6 +70,8 @@ func (h grpcHandler) Probe(ctx context.Context, t Target) (Outcome, error) {
 		return failed("the service answers %v", answer.GetStatus()), nil
 	case code == codes.Unimplemented:
 		return failed("the server has no health service"), nil
+	case code == codes.Unavailable && unreached != nil && ownFault(*unreached):
+		return Outcome{}, *unreached
 	case code == codes.Unavailable && unreached != nil:
 		return failed("health check: %s: %s", code, cut((*unreached).Error(), maxOutput)), nil
 	case code == codes.DeadlineExceeded:

@@ -7,11 +7,13 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/podwright/podwright/internal/durable"
 	"github.com/podwright/podwright/internal/outbound"
 	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/runtime"
@@ -151,6 +153,12 @@ func connect(ctx context.Context, dialer *outbound.Dialer, c outbound.Call, netw
 		}
 	}
 	return conn, nil
+}
+
+// ownFault reports whether the node could not begin a connection, for want of descriptors, memory or
+// local ports. That says nothing of the container (5.13).
+func ownFault(err error) bool {
+	return durable.Scarce(err) || errors.Is(err, syscall.ENOBUFS) || errors.Is(err, syscall.EADDRNOTAVAIL)
 }
 
 // cut shortens a text to at most limit bytes without splitting a character. The result does not

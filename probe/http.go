@@ -46,6 +46,9 @@ func (h httpHandler) Probe(ctx context.Context, t Target) (Outcome, error) {
 	defer transport.CloseIdleConnections() // cancels a dial in progress
 	client := &http.Client{Transport: transport, CheckRedirect: checkRedirect}
 	answer, err := client.Do(request)
+	if ownFault(err) {
+		return Outcome{}, outbound.Plain(err)
+	}
 	if err != nil {
 		return failed("%s", cut(outbound.Plain(err).Error(), maxOutput)), nil // it may quote the answer
 	}

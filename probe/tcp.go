@@ -12,7 +12,7 @@ import (
 // tcpHandler connects and closes without sending anything (5.8).
 type tcpHandler struct{ dialer *outbound.Dialer }
 
-// Probe connects. Only a bad port is an error.
+// Probe connects. Only a bad port, and what the node lacks, is an error.
 func (h tcpHandler) Probe(ctx context.Context, t Target) (Outcome, error) {
 	number, err := port(t.Probe.TCPSocket.Port, t.Container)
 	if err != nil {
@@ -23,6 +23,9 @@ func (h tcpHandler) Probe(ctx context.Context, t Target) (Outcome, error) {
 		return failed(noAddress), nil
 	}
 	conn, err := connect(ctx, h.dialer, t.call(t.Probe.TCPSocket.Host), "tcp", net.JoinHostPort(host, strconv.Itoa(number)))
+	if ownFault(err) {
+		return Outcome{}, err
+	}
 	if err != nil {
 		return failed("%v", err), nil
 	}
