@@ -27,9 +27,10 @@ const (
 	lost
 )
 
-// limits of a bounded call: it is asked to end after run (0 means never) and written off linger
-// later; when the caller's context ends, it is written off after stop. waiting, if not nil, is
-// called when there is no answer after patience, which is shorter than run.
+// limits of a bounded call, which may be a chain of calls of the runtime: it is asked to end when one of
+// these gets no answer for run (0 means never), and written off linger later; when the caller's context
+// ends, it is written off after stop. waiting, if not nil, is called when it has not returned after
+// patience, which is shorter than run.
 type limits struct {
 	run, linger, stop time.Duration
 
@@ -37,12 +38,12 @@ type limits struct {
 	waiting  func()
 }
 
-// first returns how long to wait for whichever comes first, patience or run.
-func (l *limits) first() time.Duration {
-	if l.waiting != nil {
-		return l.patience
+// wait calls waiting once.
+func (l *limits) wait() {
+	if call := l.waiting; call != nil {
+		l.waiting = nil
+		call()
 	}
-	return l.run
 }
 
 // lostCalls counts the calls that were written off and have not returned since, by the pod they
@@ -86,6 +87,7 @@ func (l *lostCalls) add(uid types.UID, n int) {
 // a cause that says why it ended. A call that was written off is counted in tally for uid until f
 // returns, if ever.
 func bounded[T any](ctx context.Context, c clock.Clock, l limits, tally *lostCalls, uid types.UID, expired func(), f func(context.Context) T) (T, ending) {
+	ctx, answers := timing.Answers(ctx)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	done := make(chan T, 1)
@@ -103,36 +105,19 @@ func bounded[T any](ctx context.Context, c clock.Clock, l limits, tally *lostCal
 		tally.returned()
 	}()
 
-	var limit <-chan time.Time
-	var timer clock.Timer
-	if l.run > 0 {
-		timer = c.NewTimer(l.first())
-		defer timer.Stop()
-		limit = timer.C()
-	}
-	end, linger := overdue, l.linger
-	if l.waiting != nil {
-		select {
-		case result := <-done:
-			return result, inTime
-		case <-limit:
-			l.waiting()
-			timing.Restart(timer, l.run-l.patience)
-		case <-ctx.Done():
-		}
-	}
-	select {
-	case result := <-done:
+	result, end := await(ctx, c, l, done, answers)
+	linger := l.linger
+	switch end {
+	case inTime:
 		return result, inTime
-	case <-limit:
+	case stopped:
+		linger = l.stop
+	default:
 		cancel(fmt.Errorf("%w: time limit %v", context.DeadlineExceeded, l.run))
 		if expired != nil {
 			expired()
 		}
-	case <-ctx.Done():
-		end, linger = stopped, l.stop
 	}
-
 	var zero T
 	if linger > 0 {
 		rest := c.NewTimer(linger)
@@ -153,6 +138,42 @@ func bounded[T any](ctx context.Context, c clock.Clock, l limits, tally *lostCal
 	abandoned = true
 	tally.add(uid, 1)
 	return zero, lost
+}
+
+// await waits for the result of a call, its limit, or the end of ctx.
+func await[T any](ctx context.Context, c clock.Clock, l limits, done <-chan T, answers <-chan struct{}) (result T, end ending) {
+	var impatient, limit <-chan time.Time
+	if l.waiting != nil {
+		timer := c.NewTimer(l.patience)
+		defer timer.Stop()
+		impatient = timer.C()
+	}
+	var timer clock.Timer
+	if l.run > 0 {
+		timer = c.NewTimer(l.run)
+		defer timer.Stop()
+		limit = timer.C()
+	} else {
+		answers = nil
+	}
+	for {
+		select {
+		case result := <-done:
+			return result, inTime
+		case <-impatient:
+			l.wait()
+		case <-answers:
+			timing.Restart(timer, l.run)
+		case <-limit:
+			if timing.Renew(answers, timer, l.run) {
+				continue
+			}
+			l.wait()
+			return result, overdue
+		case <-ctx.Done():
+			return result, stopped
+		}
+	}
 }
 
 // recovered turns a panic of the deferring function into an error (B2).

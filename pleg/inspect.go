@@ -324,7 +324,7 @@ func (g *Generator) expired(j *job) {
 	r.reinspect = true
 	r.open, r.why = true, "a reading ran out of time"
 	g.cache.open(r.uid, g.view.Stamp())
-	err := fmt.Errorf("%w: reading of pod %s took longer than %v", runtime.ErrDeadline, r.uid, g.options.InspectTimeout)
+	err := fmt.Errorf("%w: while pod %s was read, a call got no answer within %v", runtime.ErrDeadline, r.uid, g.options.InspectTimeout)
 	j.answer(nil, err)
 	for _, b := range r.batches {
 		b.finish()
@@ -349,7 +349,7 @@ func (g *Generator) tell(object *corev1.ObjectReference) {
 		}
 	}()
 	if g.options.Recorder != nil {
-		g.options.Recorder.Eventf(object, corev1.EventTypeWarning, "InspectionTimedOut", "The container runtime did not describe the pod within %v", g.options.InspectTimeout)
+		g.options.Recorder.Eventf(object, corev1.EventTypeWarning, "InspectionTimedOut", "The container runtime, asked about the pod, did not answer within %v", g.options.InspectTimeout)
 	}
 }
 

@@ -47,9 +47,10 @@ type Options struct {
 	// Inspections bounds how many pods are read at the same time. 0 means 8; 1 reads one pod after
 	// the other, in order of UID. A reading that gets no answer within 0.5 s no longer counts.
 	Inspections int
-	// ListTimeout bounds one reading of all pods. 0 means 30 s.
+	// ListTimeout bounds each call that lists sandboxes or containers of all pods. 0 means 30 s.
 	ListTimeout time.Duration
-	// InspectTimeout bounds one reading of one pod. 0 means 10 s.
+	// InspectTimeout bounds each call of a reading of one pod: a pod with many containers on a slow
+	// runtime takes longer as a whole. 0 means 10 s.
 	InspectTimeout time.Duration
 	// WriteOffAfter is how long to wait for a call that ignores the end of its context, counted
 	// from its start. 0 means 30 s.

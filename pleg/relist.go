@@ -78,7 +78,7 @@ func (g *Generator) relisted(shared bool) {
 	<-g.relisting
 }
 
-// list reads all pods within the time limit. A call that does not return is given up at the limit;
+// list reads all pods; the time limit is for each of the calls. A call that does not return is given up at the limit;
 // while two are lost, no third one is made.
 func (g *Generator) list(ctx context.Context) (*cri.Listing, error) {
 	if lost := g.lostLists.count(); lost >= maxLostLists {
@@ -100,7 +100,7 @@ func (g *Generator) list(ctx context.Context) (*cri.Listing, error) {
 	case stopped:
 		return nil, context.Cause(ctx)
 	default:
-		return nil, fmt.Errorf("%w: list of all pods took longer than %v", runtime.ErrDeadline, g.options.ListTimeout)
+		return nil, fmt.Errorf("%w: while all pods were listed, a call got no answer within %v", runtime.ErrDeadline, g.options.ListTimeout)
 	}
 }
 

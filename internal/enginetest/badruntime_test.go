@@ -102,7 +102,7 @@ func TestListsFailInMidPass(t *testing.T) {
 	}{
 		{"sandboxes fail", []fake.Fault{{Match: fake.Match{Method: fake.ListPodSandbox}, Effect: broken}}, false, "bolt: database is locked", "bolt: database is locked"},
 		{"containers fail after sandboxes were shown", []fake.Fault{{Match: fake.Match{Method: fake.ListContainers}, Effect: broken}}, false, "bolt: database is locked", "bolt: database is locked"},
-		{"containers hang after sandboxes were shown", []fake.Fault{{Match: fake.Match{Method: fake.ListContainers}, Effect: fake.Effect{Hang: true}}}, false, "", "longer than 30s"},
+		{"containers hang after sandboxes were shown", []fake.Fault{{Match: fake.Match{Method: fake.ListContainers}, Effect: fake.Effect{Hang: true}}}, false, "", "no answer within 30s"},
 		{"every third list fails", []fake.Fault{{Match: fake.Match{Func: func(c fake.Call) bool {
 			return (c.Method == fake.ListContainers || c.Method == fake.ListPodSandbox) && calls.Add(1)%3 == 0
 		}}, Effect: broken}}, true, "", "bolt: database is locked"},

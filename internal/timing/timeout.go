@@ -23,6 +23,11 @@ func WithTimeout(parent context.Context, c Clock, d time.Duration) (ctx context.
 	if _, real := c.(clock.RealClock); real {
 		return context.WithTimeout(parent, d)
 	}
+	return limit(parent, c, d, nil)
+}
+
+// limit is WithTimeout on a timer of the clock. An answer makes the time begin again.
+func limit(parent context.Context, c Clock, d time.Duration, answers <-chan struct{}) (context.Context, context.CancelFunc) {
 	l := &limited{Context: parent, done: make(chan struct{})}
 	if err := parent.Err(); err != nil {
 		l.end(err)
@@ -37,12 +42,21 @@ func WithTimeout(parent context.Context, c Clock, d time.Duration) (ctx context.
 	var watcher sync.WaitGroup
 	watcher.Go(func() {
 		defer timer.Stop()
-		select {
-		case <-timer.C():
-			l.end(context.DeadlineExceeded)
-		case <-parent.Done():
-			l.end(parent.Err())
-		case <-canceled:
+		for {
+			select {
+			case <-answers:
+				Restart(timer, d)
+				continue
+			case <-timer.C():
+				if Renew(answers, timer, d) {
+					continue
+				}
+				l.end(context.DeadlineExceeded)
+			case <-parent.Done():
+				l.end(parent.Err())
+			case <-canceled:
+			}
+			return
 		}
 	})
 	var once sync.Once

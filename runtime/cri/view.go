@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/internal/podorder"
+	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -80,9 +81,11 @@ func (v *View) List(ctx context.Context, uid types.UID) (*Listing, error) {
 	if l.Sandboxes, err = v.reader.ListPodSandbox(ctx, sandboxes); err != nil {
 		return nil, fmt.Errorf("list sandboxes: %w", err)
 	}
+	timing.Answered(ctx)
 	if l.Containers, err = v.reader.ListContainers(ctx, containers); err != nil {
 		return nil, fmt.Errorf("list containers: %w", err)
 	}
+	timing.Answered(ctx)
 	return l, nil
 }
 
@@ -210,6 +213,7 @@ func (v *View) PodStatus(ctx context.Context, pod *runtime.Pod, known ...*runtim
 			continue
 		}
 		response, err := v.reader.PodSandboxStatus(ctx, s.ID, false)
+		timing.Answered(ctx)
 		if IsNotFound(err) {
 			continue
 		}
@@ -223,6 +227,7 @@ func (v *View) PodStatus(ctx context.Context, pod *runtime.Pod, known ...*runtim
 	}
 	for _, c := range pod.Containers {
 		response, err := v.reader.ContainerStatus(ctx, c.ID.ID, false)
+		timing.Answered(ctx)
 		if IsNotFound(err) {
 			continue
 		}
@@ -269,6 +274,7 @@ func (v *View) runtimeName(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("runtime version: %w", err)
 	}
+	timing.Answered(ctx)
 	name := response.GetRuntimeName()
 	v.name.Store(&name)
 	return name, nil

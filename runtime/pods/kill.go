@@ -64,7 +64,7 @@ func (m *Manager) KillRuntimePod(ctx context.Context, pod *runtime.Pod, graceOve
 	return m.killAndCheck(ctx, killOfListed(nil, pod), graceOverride)
 }
 
-// listPatience is how long KillListed waits for a list. A runtime that does not describe a pod may
+// listPatience is how long KillListed waits for the answer of each list call. A runtime that does not describe a pod may
 // never answer this call either, and the pod's worker must notice when the runtime recovers (IN1).
 const listPatience = 30 * time.Second
 
@@ -72,7 +72,7 @@ const listPatience = 30 * time.Second
 // every stop has succeeded, without checking again. Sidecars stop in their turn; one that ends earlier is not started
 // again. It is an error if only a record names a container: that may be one of another pod, so it is not stopped (spec/pleg.md R15).
 func (m *Manager) KillListed(ctx context.Context, pod *v1.Pod, graceOverride *int64) error {
-	limited, cancel := timing.WithTimeout(ctx, m.options.Clock, listPatience)
+	limited, cancel := timing.WithCallTimeout(ctx, m.options.Clock, listPatience)
 	listed, err := m.view.ListPod(limited, pod.UID)
 	cancel()
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
@@ -105,6 +106,35 @@ func TestKillListedStopsWhatListsLack(t *testing.T) {
 				err := w.m.KillListed(t.Context(), pod, ptr.To[int64](25))
 				if stops := w.stops(); read != (err == nil) || read != slices.Equal(stops, []string{"app 25"}) {
 					t.Errorf("stops %v, %v", stops, err)
+				}
+			})
+		})
+	}
+}
+
+// V8, spec/pleg.md B3: a runtime that takes long for each list is asked for both before it is given up. One that never answers is
+// given up after 30 s, so that the next try may find it well.
+func TestKillListedWaitsForEachList(t *testing.T) {
+	for name, c := range map[string]struct {
+		lists fake.Effect
+		took  time.Duration
+		stops []string
+	}{
+		"slow lists": {fake.Effect{Delay: 20 * time.Second}, 40 * time.Second, []string{"app 25"}},
+		"no answer":  {fake.Effect{Hang: true}, 30 * time.Second, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, nil)
+				pod := newPod()
+				w.syncAll(pod)
+				for _, m := range []fake.Method{fake.ListContainers, fake.ListPodSandbox} {
+					defer w.fake.Inject(fake.Fault{Match: fake.Match{Method: m}, Effect: c.lists})()
+				}
+				began := time.Now()
+				err := w.m.KillListed(t.Context(), pod, ptr.To[int64](25))
+				if took := time.Since(began); (err == nil) != (c.stops != nil) || !slices.Equal(w.stops(), c.stops) || took < c.took || took > c.took+5*time.Second {
+					t.Errorf("stops %v after %v, %v", w.stops(), took, err)
 				}
 			})
 		})
