@@ -108,7 +108,8 @@
 // it cannot look because open files or memory have run out. A supervisor that was starting
 // its container when the agent was killed, and is not done 10 s after the next agent's
 // start, is killed: it could start the container after its end was reported.
-// Close leaves everything running.
+// Close leaves everything running. A container whose record cannot be read is not shown, as
+// its pod cannot be told: New kills what runs of it.
 //
 // # Images
 //

@@ -95,7 +95,12 @@ func (r *Runtime) readContainers() (starting map[string]*container, err error) {
 			err = fmt.Errorf("record in %s is of container %q", dir, record.ID)
 		}
 		if err != nil {
-			r.log.Error(err, "Skipping a container: its record cannot be read", "folder", dir)
+			r.log.Error(err, "Skipping a container: its record cannot be read; what runs of it is killed", "folder", dir)
+			if err := r.killUnreadable(e.Name()); durable.Scarce(err) {
+				return nil, err
+			} else if err != nil {
+				r.log.Error(err, "Cannot kill what runs of a container whose record cannot be read", "folder", dir)
+			}
 			continue
 		}
 		c := newContainer(record, dir)
@@ -112,6 +117,53 @@ func (r *Runtime) readContainers() (starting map[string]*container, err error) {
 		}
 	}
 	return starting, nil
+}
+
+// killUnreadable kills what runs of a container whose record cannot be read. Such a container is not shown, so its pod
+// gets another one, and neither a stop nor a removal reaches it.
+func (r *Runtime) killUnreadable(id string) error {
+	c := newContainer(&containerRecord{ID: id}, r.path(containersDir, id))
+	if exited, err := readRecord(c.dir, exitFile, &exitRecord{}); exited || durable.Scarce(err) {
+		return err
+	}
+	var started startedRecord
+	known, err := readRecord(c.dir, startedFile, &started)
+	if durable.Scarce(err) {
+		return err
+	}
+	if !known {
+		if _, err := os.Stat(filepath.Join(c.dir, startingFile)); errors.Is(err, os.ErrNotExist) {
+			return nil // it was never started
+		}
+		// Its supervisor may be about to start it.
+		err := killSupervisors(func(container string) bool { return container == id })
+		return errors.Join(err, osproc.KillByEnv(containerEnv, map[string]uint64{id: 0}))
+	}
+	if started.Process.BootID != r.bootID {
+		return nil
+	}
+	// A supervisor that lives kills the rest of the tree, and ends.
+	process, err := osproc.Open(started.Process)
+	switch {
+	case err == nil:
+		err = process.KillTree()
+		process.Close()
+	case errors.Is(err, os.ErrProcessDone):
+		err = osproc.KillSessionOf(started.Process, c.outputOf())
+	}
+	for _, child := range []int{childPID(started.Process), childPID(started.Supervisor)} {
+		if child != 0 {
+			r.spawn(func() { reap(child, 0) })
+		}
+	}
+	return errors.Join(err, osproc.KillByEnv(containerEnv, map[string]uint64{id: started.Process.StartTime}))
+}
+
+// killSupervisors kills the supervisors of the containers whose ID matches.
+func killSupervisors(match func(id string) bool) error {
+	return osproc.KillByArgs(func(args []string) bool {
+		return len(args) == 2 && args[0] == shimName && match(filepath.Base(args[1]))
+	})
 }
 
 // restore finds the state of a container. It returns true if the state is unknown: a
@@ -293,9 +345,7 @@ func (r *Runtime) awaitSupervisors(starting map[string]*container) error {
 	for id := range slow {
 		r.log.Info("A supervisor has been starting its container for long, for an earlier agent; it is killed", "container", id)
 	}
-	err = osproc.KillByArgs(func(args []string) bool {
-		return len(args) == 2 && args[0] == shimName && slow[filepath.Base(args[1])] != nil
-	})
+	err = killSupervisors(func(container string) bool { return slow[container] != nil })
 	if err != nil {
 		return fmt.Errorf("kill supervisors that do not finish a start: %w", err)
 	}
