@@ -115,7 +115,8 @@ func (r *Runtime) CreateContainer(ctx context.Context, podSandboxID string, conf
 	}
 	if err != nil {
 		r.forget(c)
-		_ = os.RemoveAll(c.dir) // New removes what remains
+		_ = os.Remove(filepath.Join(c.dir, containerFile)) // which needs no open file
+		_ = os.RemoveAll(c.dir)                            // New removes what remains
 		return "", fmt.Errorf("create container %q: %w", record.Name, err)
 	}
 	r.mu.Lock()

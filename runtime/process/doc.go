@@ -48,7 +48,8 @@
 // An agent also starts on a full or read-only disk, to look after what is running.
 // Stopping and removing need no room. A stopped sandbox whose record cannot be written is
 // not ready in memory, and the record follows once the disk takes it; an agent that is started
-// before that finds a ready sandbox without running containers. A container keeps room for the
+// before that finds a ready sandbox without running containers. A sandbox that could not be
+// created, but whose record is there and cannot be removed, counts as stopped, too. A container keeps room for the
 // record of its end from its start on. If that cannot be written all the same (read-only
 // disk), the next agent reports an unknown end.
 //

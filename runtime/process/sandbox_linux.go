@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -61,19 +62,43 @@ func (r *Runtime) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandb
 	if err = os.MkdirAll(s.record.LogDir, 0o755); err == nil {
 		err = writeRecord(r.path(sandboxesDir), s.record.ID+".json", s.record)
 	}
-	r.mu.Lock()
 	if err != nil {
-		delete(r.names, s.key())
-	} else {
-		r.sandboxes[s.record.ID] = s
-	}
-	r.mu.Unlock()
-	if err != nil {
+		r.notCreated(s)
 		return "", fmt.Errorf("create sandbox of pod %s/%s: %w", s.record.Namespace, s.record.Name, err)
 	}
+	r.mu.Lock()
+	r.sandboxes[s.record.ID] = s
+	r.mu.Unlock()
 	r.publish(s.record.ID, s.record.ID, runtimeapi.ContainerEventType_CONTAINER_CREATED_EVENT)
 	r.publish(s.record.ID, s.record.ID, runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT)
 	return s.record.ID, nil
+}
+
+// notCreated sees to it that no later agent finds a sandbox that could not be created: it would be a second one of its
+// pod that is ready. If its record is in place all the same, and cannot be removed, the sandbox is one that was stopped.
+func (r *Runtime) notCreated(s *sandbox) {
+	// Neither call needs an open file. After a loss of power no sandbox is ready, so nothing is synced.
+	id, path := s.record.ID, r.path(sandboxesDir, s.record.ID+".json")
+	_, err := os.Lstat(path)
+	if err == nil {
+		err = os.Remove(path)
+	}
+	gone := err == nil || errors.Is(err, fs.ErrNotExist)
+	r.mu.Lock()
+	if gone {
+		delete(r.names, s.key())
+	} else {
+		s.record.NotReady, s.unsaved, r.sandboxes[id] = true, true, s
+	}
+	r.mu.Unlock()
+	if gone {
+		return
+	}
+	close(s.stopped)
+	r.log.Error(err, "Cannot remove the record of a sandbox that could not be created; the sandbox counts as stopped", "sandbox", id)
+	r.publish(id, id, runtimeapi.ContainerEventType_CONTAINER_CREATED_EVENT)
+	r.publish(id, id, runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT)
+	r.saveLater()
 }
 
 func (r *Runtime) newSandbox(config *runtimeapi.PodSandboxConfig) (*sandbox, error) {
