@@ -13,8 +13,11 @@ var (
 	ErrNotFound = errors.New("not found")
 	// ErrAlreadyExists: the name or ID is taken ("name is reserved").
 	ErrAlreadyExists = errors.New("already exists")
-	// ErrUnavailable: the runtime does not answer, because it is down or restarting.
+	// ErrUnavailable: the runtime does not answer, because it is down or restarting. Whether the call
+	// took effect is unknown, unless the error is ErrNotSent too.
 	ErrUnavailable = errors.New("runtime unavailable")
+	// ErrNotSent: there was no connection to the runtime, so the call did nothing. It is an ErrUnavailable.
+	ErrNotSent = fmt.Errorf("%w: it cannot be reached", ErrUnavailable)
 	// ErrDeadline: the call took longer than its limit. Whether it took
 	// effect is unknown.
 	ErrDeadline = errors.New("deadline exceeded")

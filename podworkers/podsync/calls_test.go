@@ -346,6 +346,8 @@ func TestPodIsListedAfterACallThatFailed(t *testing.T) {
 	}{
 		"refused":   {&callee{err: errFake}, 0},
 		"timed out": {&callee{err: runtime.ErrDeadline}, lateCompletion},
+		"lost":      {&callee{err: runtime.ErrUnavailable}, lateCompletion},
+		"not sent":  {&callee{err: runtime.ErrNotSent}, 0},
 		"goexit":    {&callee{exits: true}, lateCompletion},
 	} {
 		for _, start := range starts {

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
-	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/cri"
 )
 
@@ -123,7 +122,7 @@ func (o *openCalls) begin(uid types.UID, name string, cancel context.CancelCause
 func (o *openCalls) end(uid types.UID, c *openCall, err error, cancelled bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if err != nil && cancelled || cri.Class(err) == runtime.ErrCanceled || cri.Class(err) == runtime.ErrDeadline {
+	if err != nil && cancelled || cri.MayHaveActed(err) {
 		c.latestEnd = o.clock.Now().Add(lateCompletion)
 		return
 	}

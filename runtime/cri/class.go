@@ -94,5 +94,18 @@ func CodeOf(err error) codes.Code {
 	return codes.Unknown
 }
 
+// MayHaveActed reports whether a call that failed with err may have taken effect, or may still do so: its time
+// was over, it was cancelled, or the connection was lost during it. It is false for an answer of the runtime,
+// and for a call that had no connection.
+func MayHaveActed(err error) bool {
+	switch Class(err) {
+	case runtime.ErrDeadline, runtime.ErrCanceled:
+		return true
+	case runtime.ErrUnavailable:
+		return !errors.Is(err, runtime.ErrNotSent) && !notSent(err)
+	}
+	return false
+}
+
 // IsNotFound reports whether err says that the object does not exist.
 func IsNotFound(err error) bool { return Class(err) == runtime.ErrNotFound }

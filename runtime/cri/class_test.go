@@ -28,6 +28,34 @@ func classes() map[codes.Code]error {
 	}
 }
 
+// spec/runtime.md 23.9: a call may have acted if the runtime did not answer it, unless there was no connection for it.
+func TestCallsThatMayHaveActed(t *testing.T) {
+	dialing := status.Error(codes.Unavailable, `connection error: desc = "transport: Error while dialing: dial unix /x: connect: connection refused"`)
+	cases := map[string]struct {
+		err error
+		may bool
+	}{
+		"no connection":                {dialing, false},
+		"no connection, of the client": {&cri.Error{Op: "ExecSync", Code: codes.Unavailable, Err: dialing}, false},
+		"not sent":                     {runtime.ErrNotSent, false},
+		"connection lost":              {status.Error(codes.Unavailable, "error reading from server: EOF"), true},
+		"plain":                        {errors.New("x"), false},
+		"exit code":                    {&runtime.ExitError{Code: 1}, false},
+	}
+	for code, class := range classes() {
+		may := code == codes.Unavailable || code == codes.DeadlineExceeded || code == codes.Canceled
+		cases[code.String()] = struct {
+			err error
+			may bool
+		}{class, may}
+	}
+	for name, tc := range cases {
+		if got := cri.MayHaveActed(fmt.Errorf("container a: %w", tc.err)); got != tc.may {
+			t.Errorf("%s: %v, want %v", name, got, tc.may)
+		}
+	}
+}
+
 // An error has its class in whatever form it comes: as a sentinel of this
 // package, as the status of some CRI client, from a context; wrapped or not.
 func TestErrorKeepsItsClassInEveryForm(t *testing.T) {

@@ -41,7 +41,8 @@
 // A call fails at once with runtime.ErrUnavailable instead of waiting for the runtime to come back: a
 // level-triggered engine tries again anyway. The Client reconnects in the background, with 100 ms to 3 s
 // between attempts, and on the first call after a loss. A call that was under way when the runtime went down
-// also fails with runtime.ErrUnavailable, and may have taken effect.
+// also fails with runtime.ErrUnavailable, and may have taken effect ([MayHaveActed]); one that had no
+// connection has not: its error is also a runtime.ErrNotSent.
 //
 // # Errors
 //

@@ -6,6 +6,8 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/podwright/podwright/runtime"
 )
 
 // Error is a failed call. It matches, by errors.Is, the Err… sentinel of package
@@ -44,7 +46,7 @@ func (e *Error) class() error { return Class(status.Error(e.Code, "")) }
 // Is reports whether target is the class of the error.
 func (e *Error) Is(target error) bool {
 	class := e.class()
-	return class != nil && class == target
+	return class != nil && (class == target || target == runtime.ErrNotSent && notSent(e.Err))
 }
 
 // GRPCStatus returns the code with the runtime's own message, so that
@@ -58,8 +60,17 @@ func (e *Error) message() string {
 		return e.Err.Error()
 	}
 	// A failed connection comes in two more layers of quotes.
-	if _, cause, found := strings.Cut(s.Message(), "transport: Error while dialing: "); found && e.Code == codes.Unavailable {
+	if _, cause, found := strings.Cut(s.Message(), dialing); found && e.Code == codes.Unavailable {
 		return strings.TrimSuffix(cause, `"`)
 	}
 	return s.Message()
+}
+
+// dialing is how gRPC begins the cause of a call that failed for lack of a connection.
+const dialing = "transport: Error while dialing: "
+
+// notSent reports whether gRPC had no connection for the call. It says so only in its text.
+func notSent(err error) bool {
+	s, ok := status.FromError(err)
+	return ok && s.Code() == codes.Unavailable && strings.Contains(s.Message(), dialing)
 }

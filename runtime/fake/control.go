@@ -141,7 +141,7 @@ func (f *Runtime) SetConditions(runtimeReady, networkReady bool) {
 }
 
 // SetDown stops or restarts the runtime's daemon. While it is down, every call
-// fails with runtime.ErrUnavailable, including those in flight, and event streams
+// fails with runtime.ErrNotSent, those in flight fail with runtime.ErrUnavailable, and event streams
 // end. Containers keep running, and stops that have begun go on.
 func (f *Runtime) SetDown(down bool) {
 	f.locked(func() {

@@ -215,7 +215,7 @@ func (f *Runtime) locked(fn func()) {
 	fn()
 }
 
-// errDown is what every call gets while the runtime is down.
+// errDown is what a call gets during which the runtime goes down.
 var errDown = fmt.Errorf("the runtime does not answer: %w", runtime.ErrUnavailable)
 
 // daemonKey is the key of daemonOf in a context.
@@ -234,7 +234,7 @@ func usable(ctx context.Context) error {
 		return err
 	}
 	if timing.Ended(daemonOf(ctx)) {
-		return errDown
+		return runtime.ErrNotSent
 	}
 	return nil
 }

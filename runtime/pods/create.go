@@ -100,11 +100,11 @@ func (m *Manager) findContainer(ctx context.Context, sandboxID string, config *r
 	return nil, nil
 }
 
-// startCreated starts a container. If the call ran out of time, the container's state
-// says whether it took effect.
+// startCreated starts a container. If the call may have taken effect, the container's state
+// says whether it did.
 func (s *podSync) startCreated(ctx context.Context, name, id string) error {
 	err := s.makes(ctx, "StartContainer", name, func() error { return s.m.runtime.StartContainer(ctx, id) })
-	if err == nil || cri.Class(err) != runtime.ErrDeadline || ctx.Err() != nil {
+	if err == nil || !cri.MayHaveActed(err) || ctx.Err() != nil {
 		return err
 	}
 	response, lookErr := s.m.runtime.ContainerStatus(ctx, id, false)

@@ -122,6 +122,42 @@ func TestSecondKillTakesTheHookOver(t *testing.T) {
 	})
 }
 
+// spec/runtime.md 15.3: a hook during which the runtime went down may still run, and does not run again; one
+// that could not be sent to the runtime does.
+func TestHookOfALostRuntimeRunsOnce(t *testing.T) {
+	for name, tc := range map[string]struct {
+		down time.Duration
+		want []string
+	}{
+		"down during the hook": {5 * second, []string{"@0s"}},
+		"down before the hook": {0, []string{"@20s"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var hooks []string
+				w, pod := cutWorld(t, &hooks)
+				status := w.read(pod)
+				var wg sync.WaitGroup
+				if tc.down == 0 {
+					w.fake.SetDown(true)
+				}
+				wg.Go(func() { _ = w.m.KillPod(t.Context(), pod, status, nil) })
+				pass(tc.down)
+				w.fake.SetDown(true)
+				wg.Wait()
+				pass(20*second - tc.down)
+				w.fake.SetDown(false)
+				if err := w.m.KillPod(t.Context(), pod, status, nil); err != nil {
+					t.Error(err)
+				}
+				if !slices.Equal(hooks, tc.want) {
+					t.Errorf("hooks %v, want %v", hooks, tc.want)
+				}
+			})
+		})
+	}
+}
+
 // spec/runtime.md 15.1: a postStart hook that is cut off with its step, as by the end of the agent, has not
 // failed: nothing stops the container for it, and no event says so.
 func TestCutPostStartHasNotFailed(t *testing.T) {

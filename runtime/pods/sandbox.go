@@ -146,7 +146,7 @@ func (s *podSync) runSandbox(ctx context.Context) (string, error) {
 
 // outcomeUnknown reports whether the object may exist in spite of the error.
 func outcomeUnknown(err error) bool {
-	return cri.Class(err) == runtime.ErrDeadline || nameTaken(err)
+	return cri.MayHaveActed(err) || nameTaken(err)
 }
 
 // nameTaken reports whether the name is in use. containerd says so only in its text.

@@ -2,7 +2,6 @@ package pods
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -92,7 +91,7 @@ func (m *Manager) signal(ctx context.Context, t *target, left int64) error {
 	err := m.runtime.StopContainer(ctx, t.id, stopTimeout(left, atLeast, t.restarted))
 	if err != nil && !cri.IsNotFound(err) {
 		if first && cri.Class(err) == runtime.ErrUnavailable {
-			// It never reached the container.
+			// It may not have reached the container, which two seconds more do not harm.
 			m.changeNote(t.podUID, t.id, func(n *stopNote) { n.signalled = time.Time{} })
 		}
 		return fmt.Errorf("stop container %s: %w", t.name, err)
@@ -151,7 +150,7 @@ func (m *Manager) runPreStop(ctx context.Context, t *target, run *hookRun, limit
 		m.options.Events.Eventf(t.ref, v1.EventTypeWarning, "FailedPreStopHook", "PreStopHook failed%s", refusal(err))
 		m.options.Logger.Info("PreStop hook failed", "podUID", t.podUID, "container", t.name, "error", err.Error())
 	}
-	// If the runtime was unavailable, the hook never reached the container.
-	m.endPreStop(t.podUID, t.id, run, !errors.Is(cri.Class(err), runtime.ErrUnavailable))
+	// A hook that was not sent to the runtime never reached the container.
+	m.endPreStop(t.podUID, t.id, run, cri.Class(err) != runtime.ErrUnavailable || cri.MayHaveActed(err))
 	return wait
 }

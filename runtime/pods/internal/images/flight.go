@@ -262,8 +262,8 @@ func (p *Puller) try(ctx context.Context, f *flight) (ref string, by *credential
 			return ref, by, nil
 		}
 		refused = append(refused, err)
-		if ctx.Err() != nil || uncertain(err) {
-			break
+		if ctx.Err() != nil || uncertain(err) || cri.Class(err) == runtime.ErrUnavailable {
+			break // another credential would not help either
 		}
 	}
 	return "", by, refusals(refused, f.credentials)
@@ -277,15 +277,7 @@ func (p *Puller) pullOnce(ctx context.Context, f *flight, auth *runtimeapi.AuthC
 	return ref, err
 }
 
-// uncertain reports whether a pull that ended so may have taken effect. Another
-// credential would not help either.
+// uncertain reports whether a pull that failed so may have taken effect.
 func uncertain(err error) bool {
-	if errors.As(err, new(*foreign.PanicError)) {
-		return true
-	}
-	switch cri.Class(err) {
-	case runtime.ErrDeadline, runtime.ErrCanceled, runtime.ErrUnavailable:
-		return true
-	}
-	return false
+	return errors.As(err, new(*foreign.PanicError)) || cri.MayHaveActed(err)
 }
