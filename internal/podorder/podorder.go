@@ -18,7 +18,7 @@ func Status(status *runtime.PodStatus) {
 	sortRuns(status.Containers, func(c *runtime.ContainerStatus) run {
 		return run{c.Name, c.State == runtime.Running, c.CreatedAt, c.ID.ID}
 	}, func(c *runtime.ContainerStatus) int { return c.RestartCount })
-	status.IPs = addresses(status.Sandboxes)
+	status.IPs = Addresses(status.Sandboxes)
 }
 
 // Pod puts the objects of a listed pod in order.
@@ -94,10 +94,10 @@ func sortRuns[C any](list []C, of func(C) run, number func(C) int) {
 	}
 }
 
-// addresses returns the addresses of the latest sandbox if it is ready. One
+// Addresses returns the addresses of the latest sandbox, the first one, if it is ready. One
 // unparsable address makes the list empty. A sandbox on the host network has none of its own: some runtimes
 // return those that the node had when the sandbox was made (spec/runtime.md 1.7).
-func addresses(list []*runtime.SandboxStatus) []string {
+func Addresses(list []*runtime.SandboxStatus) []string {
 	if len(list) == 0 || list[0].State != runtime.Running || list[0].IP == "" || list[0].HostNetwork {
 		return nil
 	}

@@ -2,6 +2,7 @@ package pods_test
 
 import (
 	"context"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -55,7 +56,7 @@ func TestSandboxReady(t *testing.T) {
 		var told []string
 		w = newWorld(t, nil, func(o *pods.Options) {
 			o.SandboxReady = func(_ context.Context, uid types.UID, ips []string) {
-				if n := w.fake.CallCount(fake.PullImage); n != 0 {
+				if n := w.fake.CallCount(fake.PullImage); n != 0 && uid == "uid-1" {
 					t.Errorf("told after %d pulls", n)
 				}
 				told = append(ips, string(uid))
@@ -65,6 +66,14 @@ func TestSandboxReady(t *testing.T) {
 		w.syncAll(pod)
 		if status := w.read(pod); len(told) != 2 || told[0] != status.IPs[0] || told[1] != "uid-1" {
 			t.Errorf("told %v, status %v", told, status.IPs)
+		}
+		// spec/runtime.md 1.7: addresses that a runtime gives for a sandbox on the host network are the node's.
+		w.fake.Inject(fake.Fault{Match: fake.Match{Method: fake.PodSandboxStatus, Func: func(c fake.Call) bool {
+			return w.fake.SetIPs(c.SandboxID, netip.MustParseAddr("192.0.2.1")) != nil
+		}}})
+		w.syncAll(newPod(func(p *v1.Pod) { p.UID, p.Name, p.Spec.HostNetwork = "uid-2", "host", true }))
+		if !slices.Equal(told, []string{"uid-2"}) {
+			t.Errorf("told %v of a pod on the host network", told)
 		}
 	})
 }

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright/internal/podorder"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/pods/internal/crashloop"
@@ -56,8 +56,9 @@ func (s *podSync) createSandbox(ctx context.Context) bool {
 		m.podEvent(s.pod, v1.EventTypeWarning, "FailedPodSandBoxStatus", "Unable to get pod sandbox status: %v", err)
 		return false
 	}
-	s.podIPs = addresses(sandbox)
-	if m.options.SandboxReady != nil && !NeedsSandbox(s.pod, &runtime.PodStatus{Sandboxes: []*runtime.SandboxStatus{sandbox}}) {
+	latest := []*runtime.SandboxStatus{sandbox}
+	s.podIPs = podorder.Addresses(latest)
+	if m.options.SandboxReady != nil && !NeedsSandbox(s.pod, &runtime.PodStatus{Sandboxes: latest}) {
 		m.options.SandboxReady(ctx, s.pod.UID, s.podIPs)
 	}
 	return true
@@ -81,20 +82,6 @@ func (m *Manager) sandboxStatus(ctx context.Context, id string) (*runtime.Sandbo
 		return nil, errors.New("the runtime returned none")
 	}
 	return cri.NewSandboxStatus(response.GetStatus()), nil
-}
-
-// addresses returns the addresses of a sandbox, none if one of them is invalid (spec/runtime.md 1.7).
-func addresses(sandbox *runtime.SandboxStatus) []string {
-	if sandbox.IP == "" {
-		return nil
-	}
-	ips := append([]string{sandbox.IP}, sandbox.AdditionalIPs...)
-	for _, ip := range ips {
-		if _, err := netip.ParseAddr(ip); err != nil {
-			return nil
-		}
-	}
-	return ips
 }
 
 // renames bounds how often a create moves on to the next number because its name is
