@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
-	"github.com/podwright/podwright/internal/backoff"
+	"github.com/podwright/podwright/internal/cgrouptree"
 	"github.com/podwright/podwright/internal/instrument"
 	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/internal/restartpolicy"
@@ -26,10 +26,6 @@ const (
 	// maxSearches bounds the searches for a container's cgroup: a cgroup that is not a folder of
 	// this machine, as in a virtual machine, is never found.
 	maxSearches = 3
-	// minID is the least length of an ID: a shorter name may be that of any cgroup.
-	minID = 32
-	// maxPause is the longest pause after a search that was too long to be finished.
-	maxPause = 5 * time.Minute
 )
 
 // Options configures [New]. View, Read, Pods, Pod, Stopping, Clock and Events are required; none of the functions may block.
@@ -56,9 +52,11 @@ type Options struct {
 // Kills knows what was killed. Create one with [New]; all methods are safe for concurrent use.
 type Kills struct {
 	options Options
-	groups  hierarchy
-	set     *instrument.Set
-	total   metric.Int64Observable
+	finder  *cgrouptree.Finder
+	// file is where a cgroup shows how many processes the kernel has killed in it.
+	file  string
+	set   *instrument.Set
+	total metric.Int64Observable
 	// begun says that a container has started whose cgroup needs to be looked at.
 	begun chan struct{}
 
@@ -70,10 +68,6 @@ type Kills struct {
 	// machine is the machine's number of kills at the last look, killedAt when a look last saw it change.
 	machine  int64
 	killedAt time.Time
-	// searched is when the last search ended, pause how long no other one begins after it, because it
-	// ended early.
-	searched time.Time
-	pause    time.Duration
 }
 
 // pod is what is known of a pod that the runtime has.
@@ -125,11 +119,15 @@ func New(options Options) (*Kills, error) {
 		options.Machine = "/proc/vmstat"
 	}
 	set := instrument.New(options.Meter)
+	trees := cgrouptree.Examine(options.Root)
 	k := &Kills{
-		options: options, groups: examine(options.Root), set: set,
+		options: options, finder: cgrouptree.NewFinder(trees.Of("memory"), options.Clock), file: "memory.oom_control", set: set,
 		total: set.ReadCounter("container_oom_events_total", "Kills in containers for want of memory.",
 			instrument.By("namespace"), instrument.By("pod"), instrument.By("container")),
 		begun: make(chan struct{}, 1), pods: map[types.UID]*pod{}, unread: map[types.UID]bool{},
+	}
+	if trees.Unified() {
+		k.file = "memory.events"
 	}
 	return k, set.Err()
 }
@@ -285,7 +283,7 @@ func killedProcesses(n int64, container string) string {
 
 // watched reports whether a life has a cgroup that is known, or may still be found.
 func watched(id string, l *life) bool {
-	return len(id) >= minID && !l.ended && (l.path != "" || l.searches < maxSearches)
+	return len(id) >= cgrouptree.MinID && !l.ended && (l.path != "" || l.searches < maxSearches)
 }
 
 // watches reports whether there is a cgroup to look at.
@@ -295,7 +293,7 @@ func (k *Kills) watches() bool {
 	for _, p := range k.pods {
 		for id, l := range p.lives {
 			if watched(id, l) {
-				return k.groups.top != ""
+				return k.finder.Top != ""
 			}
 		}
 	}
@@ -309,7 +307,7 @@ func (k *Kills) look() {
 	all := k.killed()
 	counts := map[string]int64{}
 	for id, path := range k.paths(all) {
-		if n, ok := k.groups.kills(path); ok {
+		if n, ok := k.kills(path); ok {
 			counts[id] = n
 		}
 	}
@@ -335,7 +333,6 @@ func (k *Kills) killed() bool {
 func (k *Kills) paths(all bool) map[string]string {
 	paths, unknown, known := map[string]string{}, map[string]bool{}, map[string]bool{}
 	k.mu.Lock()
-	resting := k.options.Clock.Since(k.searched) < k.pause
 	for _, p := range k.pods {
 		for id, l := range p.lives {
 			known[id] = true
@@ -343,7 +340,7 @@ func (k *Kills) paths(all bool) map[string]string {
 			case !watched(id, l), l.path != "" && l.seen && !all:
 			case l.path != "":
 				paths[id] = l.path
-			case !resting:
+			default:
 				unknown[id] = true
 			}
 		}
@@ -352,10 +349,9 @@ func (k *Kills) paths(all bool) map[string]string {
 	if len(unknown) == 0 {
 		return paths
 	}
-	found, complete := k.groups.find(unknown, known)
+	found, complete := k.finder.Find(unknown, known)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.rest(complete)
 	for _, p := range k.pods {
 		for id, l := range p.lives {
 			switch path := found[id]; {
@@ -367,15 +363,6 @@ func (k *Kills) paths(all bool) map[string]string {
 		}
 	}
 	return paths
-}
-
-// rest plans when the next search may begin. A search that ended early costs much, and the next one may not get
-// further. The caller holds mu.
-func (k *Kills) rest(complete bool) {
-	k.searched = k.options.Clock.Now()
-	if k.pause = backoff.Next(period, maxPause, k.pause); complete {
-		k.pause = 0
-	}
 }
 
 // take processes what was read.

@@ -89,98 +89,56 @@ func groups(t *testing.T, root string, unified bool, kills map[string]int) {
 	}
 }
 
-// 28.1: the cgroups of containers are found by their IDs, whatever runtime and driver named them.
-func TestFindsCgroups(t *testing.T) {
+// 28.1: the kills are read where the version of the cgroups has them, whatever the cgroups are called.
+func TestReadsCgroupsOfEitherVersion(t *testing.T) {
 	for _, unified := range []bool{false, true} {
 		root := t.TempDir()
-		groups(t, root, unified, map[string]int{
-			"system.slice/ssh.service": 5,
-			"k8s.io/" + idA:            1,
-			"kubepods.slice/kubepods-podx.slice/cri-containerd-" + idB + ".scope":        2,
-			"kubepods.slice/kubepods-podx.slice/crio-conmon-" + idB + ".scope":           7,
-			"kubepods.slice/kubepods-podx.slice/cri-containerd-" + idB + ".scope/nested": 9,
-		})
-		h := examine(root)
-		found, complete := h.find(map[string]bool{idA: true, idB: true, strings.Repeat("c", 64): true}, nil)
-		if len(found) != 2 || !complete {
-			t.Errorf("unified %t: found %v", unified, found)
-		}
-		a, okA := h.kills(found[idA])
-		b, okB := h.kills(found[idB])
+		groups(t, root, unified, map[string]int{"k8s.io/" + idA: 1, "kubepods.slice/cri-containerd-" + idB + ".scope": 2, "memory": 3})
+		k := looking(t, root)
+		paths := k.paths(true)
+		a, okA := k.kills(paths[idA])
+		b, okB := k.kills(paths[idB])
 		if !okA || !okB || a != 1 || b != 2 {
 			t.Errorf("unified %t: %d %t, %d %t", unified, a, okA, b, okB)
 		}
-		if n, ok := h.kills(filepath.Join(root, "gone")); ok {
+		if n, ok := k.kills("gone"); ok {
 			t.Errorf("a cgroup that is gone: %d", n)
 		}
 	}
-	h := examine(t.TempDir())
-	if found, complete := h.find(map[string]bool{idA: true}, nil); h.top != "" || len(found) > 0 || !complete {
-		t.Errorf("a machine without cgroups: %+v", h)
+	if k := looking(t, t.TempDir()); k.watches() {
+		t.Errorf("a machine without cgroups: %+v", k.finder)
 	}
 }
 
-// 28.1: they are also found below folders that are named like containers: that in which the agent runs, or
-// that of a pod with a UID of its own kind.
-func TestFindsCgroupsBelowFoldersLikeIDs(t *testing.T) {
-	id := strings.Repeat("d", 64)
-	for _, path := range []string{"docker/" + id + "/kubepods/podx/", "kubepods/podx-" + id[:32] + "/", "a/" + id + "/b/" + id + "/"} {
-		root := t.TempDir()
-		groups(t, root, true, map[string]int{path + idA: 1})
-		if found, complete := examine(root).find(map[string]bool{idA: true}, nil); found[idA] != filepath.Join(root, path, idA) || !complete {
-			t.Errorf("%s: found %v, complete %v", path, found, complete)
-		}
-		if found, complete := examine(root).find(map[string]bool{idA: true}, map[string]bool{id: true, id[:32]: true}); len(found) > 0 || !complete {
-			t.Errorf("%s: a container of a pod was searched: %v, complete %v", path, found, complete)
-		}
+// looking returns a table that looks for two containers below a folder.
+func looking(t *testing.T, root string) *Kills {
+	t.Helper()
+	k, err := New(Options{Root: root, Clock: clock.RealClock{}})
+	if err != nil {
+		t.Fatal(err)
 	}
+	k.pods["u"] = &pod{lives: map[string]*life{idA: {}, idB: {}}}
+	return k
 }
 
-// 28.1: a container that nests cgroups hides no other one. A search that ends early because there are too many others is none, and
-// the next ones come less and less often.
-func TestCrowdOfCgroups(t *testing.T) {
+// 28.1: a search that had to leave something out is none: the next ones find what it did not.
+func TestUnfinishedSearchIsNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const most = 100
 		root := t.TempDir()
-		groups(t, root, true, map[string]int{"kubepods/podz/" + idB: 3})
-		crowd := func(dir string) {
-			for i := range most {
-				if err := os.MkdirAll(filepath.Join(root, dir, fmt.Sprint(i)), 0o755); err != nil {
-					t.Fatal(err)
-				}
-			}
+		groups(t, root, true, map[string]int{"k8s.io/" + idA: 1})
+		k := looking(t, root)
+		k.finder.Most = 1
+		for range 10 * maxSearches {
+			k.look()
+			after(time.Minute)
 		}
-		crowd("kubepods/poda/" + idA)
-		h := examine(root)
-		h.most = most
-		if found, complete := h.find(map[string]bool{idB: true}, nil); found[idB] == "" || !complete {
-			t.Errorf("a container beside one with a crowd is not found, complete %v", complete)
+		if !k.watches() {
+			t.Errorf("given up: %+v", k.pods["u"].lives[idA])
 		}
-		crowd("a.slice")
-		k, err := New(Options{Root: root, Clock: clock.RealClock{}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		l := &life{}
-		k.groups = h
-		k.pods["u"] = &pod{lives: map[string]*life{idB: l}}
-		searches := 0
-		for range 360 {
-			began := k.searched
-			if k.paths(true); k.searched != began {
-				searches++
-			}
-			after(period)
-		}
-		if !watched(idB, l) || searches < 12 || searches > 20 {
-			t.Errorf("in an hour: %d searches, given up: %+v", searches, l)
-		}
-		if err := os.RemoveAll(filepath.Join(root, "a.slice")); err != nil {
-			t.Fatal(err)
-		}
-		after(maxPause)
-		if k.paths(true)[idB] == "" || k.pause != 0 {
-			t.Errorf("not found once the crowd is gone, pause %v", k.pause)
+		k.finder.Most = 100
+		after(time.Hour)
+		if k.paths(true)[idA] == "" {
+			t.Error("not found later")
 		}
 	})
 }
@@ -522,9 +480,9 @@ func BenchmarkLook(b *testing.B) {
 		if err := errors.Join(os.Mkdir(path, 0o755), os.WriteFile(filepath.Join(path, "memory.events"), []byte("oom 0\noom_kill 0\n"), 0o600)); err != nil {
 			b.Fatal(err)
 		}
-		p.lives[id] = &life{path: path, based: true}
+		p.lives[id] = &life{path: id, based: true}
 	}
-	k.groups = hierarchy{root, "memory.events", maxFolders}
+	k.finder.Top, k.file = root, "memory.events"
 	for b.Loop() {
 		k.look()
 	}

@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 )
@@ -65,29 +64,14 @@ func TestContainersPage(t *testing.T) {
 	}
 }
 
-// TestCgroupsAreFound: by the names that runtimes give them with either driver; a monitor's is not the
-// container's, and what is inside a container is part of it.
-func TestCgroupsAreFound(t *testing.T) {
-	for _, unified := range []bool{false, true} {
-		m := newMachine(t, unified)
-		for _, path := range []string{
-			"k8s.io/aaa", "kubepods.slice/kubepods-poduid_1.slice/cri-containerd-bbb.scope", "kubepods.slice/kubepods-poduid_1.slice/crio-ccc.scope",
-			"kubepods.slice/kubepods-poduid_1.slice/crio-conmon-ddd.scope", "kubepods/poduid-1/eee/bbb", "machine/libpod-fff",
-		} {
-			m.cgroup(path, 1, 1, 1)
-		}
-		got, complete := examine(m.cgroups).find(map[string]bool{"aaa": true, "bbb": true, "ccc": true, "ddd": true, "eee": true, "fff": true, "none": true})
-		want := map[string]string{
-			"aaa": "k8s.io/aaa", "bbb": "kubepods.slice/kubepods-poduid_1.slice/cri-containerd-bbb.scope", "ccc": "kubepods.slice/kubepods-poduid_1.slice/crio-ccc.scope",
-			"eee": "kubepods/poduid-1/eee", "fff": "machine/libpod-fff",
-		}
-		if diff := cmp.Diff(want, got); diff != "" || !complete {
-			t.Errorf("unified %t: complete %t\n%s", unified, complete, diff)
-		}
-		for container, pod := range map[string]string{want["bbb"]: "kubepods.slice/kubepods-poduid_1.slice", want["eee"]: "kubepods/poduid-1", want["aaa"]: "", "": ""} {
-			if got := podCgroup(container, "uid-1"); got != pod {
-				t.Errorf("the pod's of %s is %s", container, got)
-			}
+// TestPodCgroup: the cgroup of the pod is the one around a container's, by the names of either driver.
+func TestPodCgroup(t *testing.T) {
+	for container, pod := range map[string]string{
+		"kubepods.slice/kubepods-poduid_1.slice/cri-containerd-bbb.scope": "kubepods.slice/kubepods-poduid_1.slice",
+		"kubepods/poduid-1/eee": "kubepods/poduid-1", "k8s.io/aaa": "", "": "",
+	} {
+		if got := podCgroup(container, "uid-1"); got != pod {
+			t.Errorf("the pod's of %s is %s", container, got)
 		}
 	}
 }

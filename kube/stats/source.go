@@ -8,6 +8,7 @@ import (
 
 	stats "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
+	"github.com/podwright/podwright/internal/cgrouptree"
 	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/runtime/cri"
 )
@@ -22,6 +23,7 @@ type Source struct {
 	runtime runtimeReader
 	machine machine
 	cgroups *hierarchy
+	finder  *cgrouptree.Finder
 	past    *history
 	disk    disk
 	// paths are the cgroups of containers and sandboxes by ID, empty for those without one.
@@ -36,9 +38,11 @@ func New(options Options) (*Source, error) {
 	if err := options.complete(); err != nil {
 		return nil, fmt.Errorf("statistics of the node: %w", err)
 	}
+	trees := cgrouptree.Examine(options.Cgroups)
 	s := &Source{
 		options: options, turn: make(chan struct{}, 1),
-		runtime: runtimeReader{runtime: options.Runtime}, machine: machine{proc: options.Proc}, cgroups: examine(options.Cgroups),
+		runtime: runtimeReader{runtime: options.Runtime}, machine: machine{proc: options.Proc},
+		cgroups: &hierarchy{Trees: trees}, finder: cgrouptree.NewFinder(trees.Of("memory"), options.Clock),
 		past: newHistory(), disk: newDisk(options), paths: map[string]string{}, held: map[string]limits{},
 	}
 	s.runtime.lister, _ = options.Runtime.(cri.StatsLister)
@@ -155,10 +159,7 @@ func (s *Source) locate(found *found) {
 			delete(s.held, id)
 		}
 	}
-	if len(unknown) == 0 {
-		return
-	}
-	paths, complete := s.cgroups.find(unknown)
+	paths, complete := s.finder.Find(unknown, present)
 	for id := range unknown {
 		if path := paths[id]; path != "" || complete {
 			s.paths[id] = path

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
 // TestScrapersShareAReading (KV3): those that come while one reads, or within MaxAge, get what it read;
@@ -180,4 +182,36 @@ func TestOptionsAreChecked(t *testing.T) {
 			t.Errorf("%q lacks %q", err, want)
 		}
 	}
+}
+
+// TestContainerCannotNameTheCgroupOfAnother (KV1): what a container makes in its own cgroup is part of it, whatever it is called.
+func TestContainerCannotNameTheCgroupOfAnother(t *testing.T) {
+	m := newMachine(t, true)
+	m.cgroup("kubepods/poda/c1/x-c2", time.Second, 4096, 41)
+	m.cgroup("kubepods/podb/c2", time.Second, 4096, 42)
+	s := m.source()
+	c1, c2 := &runtimeapi.Container{Id: "c1"}, &runtimeapi.Container{Id: "c2"}
+	s.locate(&found{containers: []*runtimeapi.Container{c1}})
+	s.locate(&found{containers: []*runtimeapi.Container{c1, c2}})
+	if s.paths["c1"] != "kubepods/poda/c1" || s.paths["c2"] != "kubepods/podb/c2" {
+		t.Errorf("%v", s.paths)
+	}
+}
+
+// TestCrowdOfFoldersHidesNoCgroup (KV1): what a search did not reach is searched again once there are fewer folders.
+func TestCrowdOfFoldersHidesNoCgroup(t *testing.T) {
+	m := newMachine(t, true)
+	m.cgroup("kubepods/podb/c2", time.Second, 4096, 42)
+	synctest.Test(t, func(t *testing.T) {
+		s := m.source()
+		s.finder.Most = 2
+		all := &found{containers: []*runtimeapi.Container{{Id: "c2"}}}
+		s.locate(all)
+		s.finder.Most = 3
+		advance(t, time.Minute)
+		s.locate(all)
+		if s.paths["c2"] != "kubepods/podb/c2" {
+			t.Errorf("%v", s.paths)
+		}
+	})
 }

@@ -51,7 +51,7 @@ func (h *hierarchy) usage(cgroup string, want facts, now time.Time) usage {
 	if want&memoryUse != 0 {
 		want |= memoryKinds
 	}
-	if h.unified() {
+	if h.Unified() {
 		h.readV2(&u, cgroup, want)
 	} else {
 		h.readV1(&u, cgroup, want)
@@ -111,7 +111,7 @@ type limits struct {
 // limits reads the limits of a cgroup.
 func (h *hierarchy) limits(cgroup string, now time.Time) limits {
 	l := limits{at: now}
-	if !h.unified() {
+	if !h.Unified() {
 		l.shares = h.number("cpu", cgroup, "cpu.shares")
 		if text, ok := h.read("cpu", cgroup, "cpu.cfs_quota_us"); ok {
 			l.quota = signed(text)
