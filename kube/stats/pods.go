@@ -4,16 +4,17 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"math"
 	"slices"
 	"strconv"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	stats "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/runtime"
 )
@@ -119,9 +120,9 @@ func (s *Source) pod(spec *v1.Pod, m *members, found *found, want parts, now tim
 	for name, c := range m.containers {
 		measured := s.container(c, found.stats[c.GetId()], want, now)
 		measured.stats.Name, measured.image = name, imageOf(c)
-		var limit uint64
+		var limit resource.Quantity
 		if of := specOf(spec, name); of != nil {
-			measured.image, limit = of.Image, memoryOfList(of.Resources.Limits)
+			measured.image, limit = of.Image, podinfo.ContainerLimit(spec, of, v1.ResourceMemory)
 		}
 		available(measured.stats.Memory, limit)
 		if p.cgroup == "" {
@@ -245,7 +246,11 @@ func (s *Source) whole(p *pod, spec *v1.Pod, said *runtimeapi.LinuxPodSandboxSta
 			}
 		}
 	}
-	available(p.stats.Memory, podLimit(spec))
+	limit := podinfo.LimitWithoutOverhead(spec, v1.ResourceMemory)
+	if p.cgroup != "" { // what the overhead is for is in use there, too
+		limit = podinfo.Limit(spec, v1.ResourceMemory)
+	}
+	available(p.stats.Memory, limit)
 }
 
 // count keeps a counter from decreasing, and sets its rate. The runtime's rate is used until this source
@@ -327,12 +332,12 @@ func fill(cpu **stats.CPUStats, memory **stats.MemoryStats, swap **stats.SwapSta
 }
 
 // available sets what remains below a limit, if there is one.
-func available(memory *stats.MemoryStats, limit uint64) {
+func available(memory *stats.MemoryStats, limit resource.Quantity) {
 	if memory == nil || memory.WorkingSetBytes == nil {
 		return
 	}
-	if limit > 0 {
-		memory.AvailableBytes = less(&limit, *memory.WorkingSetBytes)
+	if limit.Sign() > 0 {
+		memory.AvailableBytes = less(pointer(uint64(limit.Value())), *memory.WorkingSetBytes)
 	} else if memory.AvailableBytes != nil && *memory.AvailableBytes == 0 {
 		memory.AvailableBytes = nil // some runtimes report no limit in this way
 	}
@@ -346,29 +351,6 @@ func specOf(pod *v1.Pod, name string) *v1.Container {
 		}
 	}
 	return nil
-}
-
-// memoryOfList returns the memory of a list of resources in bytes.
-func memoryOfList(list v1.ResourceList) uint64 { return uint64(max(list.Memory().Value(), 0)) }
-
-// podLimit is the memory limit of a pod: its own, or the sum over containers and sidecars if each has one.
-func podLimit(spec *v1.Pod) (sum uint64) {
-	if r := spec.Spec.Resources; r != nil {
-		if own := memoryOfList(r.Limits); own > 0 {
-			return own
-		}
-	}
-	sidecars := slices.DeleteFunc(slices.Clone(spec.Spec.InitContainers), func(c v1.Container) bool {
-		return c.RestartPolicy == nil || *c.RestartPolicy != v1.ContainerRestartPolicyAlways
-	})
-	for _, c := range slices.Concat(spec.Spec.Containers, sidecars) {
-		own := memoryOfList(c.Resources.Limits)
-		if own == 0 || own > math.MaxInt64-sum {
-			return 0
-		}
-		sum += own
-	}
-	return sum
 }
 
 // sumOfMemory adds up what containers use, nil if nothing is known.
