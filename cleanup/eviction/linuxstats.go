@@ -18,6 +18,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/internal/cgrouptree"
 	"github.com/podwright/podwright/internal/foreign"
 	"github.com/podwright/podwright/internal/memory"
 )
@@ -196,7 +197,7 @@ func (m *LinuxStats) memory() (Observation, error) {
 		return Observation{}, err
 	}
 	total := info["MemTotal"]
-	out := Observation{Available: min(info["MemFree"]+info["Inactive(file)"], total), Capacity: total}
+	out := Observation{Available: memory.Available(info), Capacity: total}
 	if m.options.Cgroup == "" {
 		return out, nil
 	}
@@ -295,15 +296,10 @@ func (m *LinuxStats) workingSet(cgroup string) (uint64, error) {
 
 // choose returns the first value for cgroup version 1, the second for version 2.
 func (m *LinuxStats) choose(first, second string) string {
-	if m.unified() {
+	if cgrouptree.Unified(m.options.Cgroups) {
 		return second
 	}
 	return first
-}
-
-func (m *LinuxStats) unified() bool {
-	_, err := os.Stat(filepath.Join(m.options.Cgroups, "cgroup.controllers"))
-	return err == nil
 }
 
 // number reads a file with one number; "max" is the largest.
@@ -334,7 +330,7 @@ func (m *LinuxStats) read(controller, cgroup, file string) (string, error) {
 		return "", err
 	}
 	defer root.Close()
-	if m.unified() {
+	if cgrouptree.Unified(m.options.Cgroups) {
 		controller = ""
 	}
 	f, err := root.Open(path.Join(controller, strings.Trim(cgroup, "/"), file))

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/podwright/podwright/internal/cgrouptree"
 )
 
 // CgroupRoot is where control groups are mounted.
@@ -31,9 +33,7 @@ func cgroupOf(proc, root string, pid int) (Cgroup, error) {
 	if err != nil {
 		return Cgroup{}, err
 	}
-	_, err = os.Stat(filepath.Join(root, "cgroup.controllers"))
-	unified := err == nil
-	c := Cgroup{folders: map[string]string{}}
+	unified, c := cgrouptree.Unified(root), Cgroup{folders: map[string]string{}}
 	for line := range strings.Lines(string(table)) {
 		fields := strings.SplitN(strings.TrimSpace(line), ":", 3) // number, controllers, path
 		switch {
@@ -135,9 +135,9 @@ func CgroupNamed(name string) (Cgroup, error) { return cgroupNamed(CgroupRoot, n
 
 func cgroupNamed(root, name string) (Cgroup, error) {
 	pattern, c := filepath.Join(root, "*", name), Cgroup{folders: map[string]string{}}
-	if _, err := os.Stat(filepath.Join(root, "cgroup.controllers")); err == nil {
+	if cgrouptree.Unified(root) {
 		c.folders[""] = filepath.Join(root, name)
-		_, err = os.Stat(c.folders[""])
+		_, err := os.Stat(c.folders[""])
 		return c, err
 	}
 	found, err := filepath.Glob(pattern)

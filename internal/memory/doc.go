@@ -1,3 +1,3 @@
-// Package memory reads what the kernel says of the machine's memory: its table ([Table]), and what it keeps as huge
+// Package memory reads what the kernel says of the machine's memory: its table ([Table], [Available]), and what it keeps as huge
 // pages ([HugePages]).
 package memory

@@ -31,6 +31,11 @@ func Parse(text string) map[string]uint64 {
 	return amounts
 }
 
+// Available returns how many bytes of a table can be used without displacing anything that is in use.
+func Available(amounts map[string]uint64) uint64 {
+	return min(amounts["MemFree"]+amounts["Inactive(file)"], amounts["MemTotal"])
+}
+
 // HugePages reads how many bytes the kernel keeps as huge pages, by the size of the pages in bytes, from a folder like
 // /sys. Sizes that the kernel has and keeps no pages of are 0; what cannot be read is left out.
 func HugePages(sys string) map[int64]int64 {

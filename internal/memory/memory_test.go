@@ -30,6 +30,17 @@ func TestTable(t *testing.T) {
 	}
 }
 
+// TestAvailable: what is free, and files that nothing uses, but no more than there is.
+func TestAvailable(t *testing.T) {
+	for text, want := range map[string]uint64{
+		"MemTotal: 10 kB\nMemFree: 3 kB\nInactive(file): 4 kB\n": 7 << 10, "MemTotal: 5 kB\nMemFree: 3 kB\nInactive(file): 4 kB\n": 5 << 10, "": 0,
+	} {
+		if got := Available(Parse(text)); got != want {
+			t.Errorf("%q: %d, want %d", text, got, want)
+		}
+	}
+}
+
 // TestHugePages: every size that the kernel has counts, unless its count cannot be read.
 func TestHugePages(t *testing.T) {
 	sys := t.TempDir()

@@ -63,8 +63,7 @@ func (m *machine) memory(now time.Time) (*stats.MemoryStats, *stats.SwapStats, u
 		return nil, nil, 0
 	}
 	at := metav1.NewTime(now)
-	// As eviction counts it: what can be used without evicting anything that is in use.
-	available := min(info["MemFree"]+info["Inactive(file)"], total)
+	available := memory.Available(info)
 	memory := &stats.MemoryStats{
 		Time: at, AvailableBytes: pointer(available), WorkingSetBytes: pointer(total - available),
 		UsageBytes: pointer(total - min(info["MemFree"], total)), RSSBytes: pointer(info["AnonPages"]),

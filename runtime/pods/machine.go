@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/podwright/podwright/internal/cgrouptree"
 	"github.com/podwright/podwright/internal/memory"
 )
 
@@ -56,7 +57,7 @@ func ExamineMachine() Machine {
 	subUIDs, _ := os.ReadFile("/etc/subuid")
 	subGIDs, _ := os.ReadFile("/etc/subgid")
 	m.SubUIDs, m.SubGIDs = string(subUIDs), string(subGIDs)
-	m.CgroupV2 = exists("/sys/fs/cgroup/cgroup.controllers")
+	m.CgroupV2 = cgrouptree.Unified("/sys/fs/cgroup")
 	// The root group of version 2 has no such file; the slices below it have one.
 	swapFiles := []string{"/sys/fs/cgroup/memory/memory.memsw.limit_in_bytes"}
 	if m.CgroupV2 {

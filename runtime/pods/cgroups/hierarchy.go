@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/internal/cgrouptree"
 	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/runtime/pods"
 	"github.com/podwright/podwright/runtime/pods/internal/cgroupname"
@@ -109,7 +110,7 @@ func (o *Options) checkDriver(systemdRuns string) error {
 
 // examine finds out which version the root holds.
 func (h *Hierarchy) examine() error {
-	if _, err := os.Stat(filepath.Join(h.root, "cgroup.controllers")); err == nil {
+	if cgrouptree.Unified(h.root) {
 		h.trees = []string{"."}
 		return nil
 	}
