@@ -123,17 +123,11 @@ func readSizes(from io.Reader, to chan cri.TerminalSize) {
 // replace sends a size to a runtime, which need not take any. A channel holds one: the newest one replaces the one
 // that was not taken. There must be no other sender.
 func replace(to chan cri.TerminalSize, size cri.TerminalSize) {
-	for {
-		select {
-		case to <- size:
-			return
-		default:
-		}
-		select {
-		case <-to:
-		default:
-		}
+	select {
+	case <-to:
+	default:
 	}
+	to <- size
 }
 
 // lastWords says how a stream ended (KH5), in a protocol: as a status, but before v4 as the text of an error, nil for none.

@@ -240,6 +240,37 @@ func TestCommandThatPauses(t *testing.T) {
 	})
 }
 
+// TestCommandThatTakesNoSizes: it gets its input and the end of that all the same; one that takes sizes late gets the newest.
+func TestCommandThatTakesNoSizes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var input []byte
+		var size cri.TerminalSize
+		conn, served := dialPipe(t, t.Context(), Wants{Stdin: true, TTY: true}, func(ctx context.Context, s cri.Streams) (err error) {
+			defer context.AfterFunc(ctx, func() { _ = s.Stdin.(io.Closer).Close() })()
+			input, err = io.ReadAll(s.Stdin)
+			size = <-s.Resize
+			return err
+		})
+		go func() {
+			for _, message := range []string{
+				string(resize) + `{"Width":80,"Height":24}`, string(resize) + `{"Width":90,"Height":25}`, string(stdin) + "text",
+				string(resize) + `{"Width":100,"Height":26}`, string([]byte{closed, stdin}),
+			} {
+				if err := conn.WriteMessage(websocket.BinaryMessage, []byte(message)); err != nil {
+					t.Error(err)
+				}
+			}
+		}()
+		ctx, giveUp := context.WithTimeout(t.Context(), time.Hour)
+		defer giveUp()
+		err := Run(ctx, conn, cri.Streams{})
+		<-served
+		if err != nil || string(input) != "text" || size != (cri.TerminalSize{Width: 100, Height: 26}) {
+			t.Errorf("%q, %v, %v", input, size, err)
+		}
+	})
+}
+
 // TestOutputThatFails: Run ends also if the server reads no terminal size any more.
 func TestOutputThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

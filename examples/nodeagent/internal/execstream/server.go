@@ -41,7 +41,7 @@ func Serve(ctx context.Context, conn *websocket.Conn, wants Wants, run func(ctx 
 		return unread
 	})
 	input, feed := io.Pipe()
-	in := inbox{feed: feed, sizes: make(chan cri.TerminalSize), pings: make(chan string, 1), ended: make(chan struct{})}
+	in := inbox{feed: feed, sizes: make(chan cri.TerminalSize, 1), pings: make(chan string, 1)}
 	to := func(id byte) channel { return channel{id: id, sender: out, gone: cancel} }
 	streams := cri.Streams{TTY: wants.TTY, Stdout: to(stdout)}
 	if wants.Stdin {
@@ -54,13 +54,12 @@ func Serve(ctx context.Context, conn *websocket.Conn, wants Wants, run func(ctx 
 	}
 	var helpers sync.WaitGroup
 	helpers.Go(func() {
-		in.receive(ctx, conn, wants)
+		in.receive(conn, wants)
 		cancel() // the client is gone
 	})
 	helpers.Go(func() { ping(ctx, out, in.pings, cancel) })
 	helpers.Go(func() { out.release(ctx) })
 	end := run(ctx, streams)
-	close(in.ended)
 	_ = input.CloseWithError(io.ErrClosedPipe) // releases a write that the command did not read
 	// If over has ended, a command that was cancelled has no end of its own.
 	if over.Err() == nil || !errors.Is(end, context.Canceled) {
@@ -89,14 +88,12 @@ func farewell(ctx context.Context, out sender) {
 // inbox is where what a client sends goes.
 type inbox struct {
 	feed  *io.PipeWriter
-	sizes chan cri.TerminalSize
-	pings chan string // the client's, which are to be answered
-	// ended is closed when the command has ended, and takes no more sizes.
-	ended chan struct{}
+	sizes chan cri.TerminalSize // has room for the newest
+	pings chan string           // the client's, which are to be answered
 }
 
-// receive passes on what the client sends until the connection ends, or ctx does while the command takes no size.
-func (i inbox) receive(ctx context.Context, conn *websocket.Conn, wants Wants) {
+// receive passes on what the client sends until the connection ends.
+func (i inbox) receive(conn *websocket.Conn, wants Wants) {
 	defer close(i.sizes)
 	defer i.feed.Close()
 	conn.SetReadLimit(maxMessage + 1)
@@ -130,11 +127,10 @@ func (i inbox) receive(ctx context.Context, conn *websocket.Conn, wants Wants) {
 				continue
 			}
 			select {
-			case i.sizes <- size:
-			case <-i.ended:
-			case <-ctx.Done():
-				return
+			case <-i.sizes: // one that was not taken; the command need not take any
+			default:
 			}
+			i.sizes <- size
 		}
 	}
 }
