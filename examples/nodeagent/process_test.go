@@ -220,7 +220,7 @@ func TestBadManifests(t *testing.T) {
 	writeManifest(t, manifests, "good2.yaml", pod("good", "host", "sleep 2000"))
 
 	a := startAgent(t, args...)
-	a.awaitPhase("good", v1.PodRunning)
+	of2 := a.awaitPhase("good", v1.PodRunning) // the later manifest has the name
 	a.awaitPhase("unknown", v1.PodRunning)
 	a.awaitPod("image", "an image failure", func(p *v1.Pod) bool {
 		return podStatus(p) == "ErrImagePull" || podStatus(p) == "ImagePullBackOff"
@@ -239,19 +239,23 @@ func TestBadManifests(t *testing.T) {
 
 	// A manifest that goes bad never kills the pod it defined.
 	remove(t, filepath.Join(manifests, "good2.yaml"))
-	before := a.awaitPhase("good", v1.PodRunning)
+	before := a.awaitPod("good", "that of good.yaml, running", func(p *v1.Pod) bool { return p.UID != of2.UID && p.Status.Phase == v1.PodRunning })
 	if err := os.WriteFile(good, []byte("kind: [Pod"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	await(t, "the log to say that good.yaml is kept", func() error {
-		if strings.Count(a.log(), "good.yaml") > 0 {
-			return nil
+		for line := range strings.Lines(a.log()) {
+			if strings.Contains(line, "path="+good) && strings.Contains(line, "its last good pod stays") {
+				return nil
+			}
 		}
 		return errors.New("not yet")
 	})
+	writeManifest(t, manifests, "later.yaml", pod("later", "host", "sleep 1000"))
+	a.awaitPhase("later", v1.PodRunning) // what the folder says now is acted upon
 	after := a.awaitPhase("good", v1.PodRunning)
-	if before.UID == after.UID && !reflect.DeepEqual(containerIDs(before), containerIDs(after)) {
-		t.Errorf("containers changed from %v to %v", containerIDs(before), containerIDs(after))
+	if before.UID != after.UID || !reflect.DeepEqual(containerIDs(before), containerIDs(after)) {
+		t.Errorf("pod %s with containers %v has become %s with %v", before.UID, containerIDs(before), after.UID, containerIDs(after))
 	}
 }
 
