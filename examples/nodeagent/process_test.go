@@ -304,10 +304,12 @@ func TestRefusals(t *testing.T) {
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	manifests, root := t.TempDir(), t.TempDir()
-	mark := filepath.Join(t.TempDir(), "stopped")
-	writeManifest(t, manifests, "polite.yaml", pod("polite", "host", fmt.Sprintf("trap 'touch %s; exit 0' TERM; while :; do sleep 0.05; done", mark)))
+	marks := t.TempDir()
+	up, mark := filepath.Join(marks, "up"), filepath.Join(marks, "stopped")
+	writeManifest(t, manifests, "polite.yaml", pod("polite", "host", fmt.Sprintf("trap 'touch %s; exit 0' TERM; touch %s; while :; do sleep 0.05; done", mark, up)))
 	a := startAgent(t, "--manifests", manifests, "--root", root, "--drain")
 	a.awaitPhase("polite", v1.PodRunning)
+	await(t, "the container to set its trap", func() error { _, err := os.Stat(up); return err })
 	if code := a.terminate(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
