@@ -22,6 +22,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/internal/patience"
 	"github.com/podwright/podwright/runtime/process"
 )
 
@@ -156,8 +157,8 @@ func TestAgentThatHangs(t *testing.T) {
 	drainAtEnd(t, args...)
 	a := startAgent(t, args...)
 	a.awaitPhase("web", v1.PodRunning)
-	const patience = "2s"
-	want := "has not answered within " + patience + ": it, or the container runtime, hangs; its log says more"
+	timeout := patience.Of(2 * time.Second).String() // for an agent that is well, too
+	want := "has not answered within " + timeout + ": it, or the container runtime, hangs; its log says more"
 	begun := map[string]*lockedBuffer{"pods -w": {}, "events -w": {}, "logs -f web": {}, "exec web -- sh -c echo;sleep${IFS}60": {}}
 	type end struct {
 		line, problems string
@@ -167,7 +168,7 @@ func TestAgentThatHangs(t *testing.T) {
 	for line, out := range begun {
 		go func() {
 			var problems lockedBuffer
-			code := run(withFlags(line, "--listen", a.listen, "--timeout", patience), process.Supervisor{}, out, &problems)
+			code := run(withFlags(line, "--listen", a.listen, "--timeout", timeout), process.Supervisor{}, out, &problems)
 			ends <- end{line, problems.String(), code}
 		}()
 	}
@@ -190,7 +191,7 @@ func TestAgentThatHangs(t *testing.T) {
 	var asked sync.WaitGroup
 	for _, line := range askingCommands {
 		asked.Go(func() {
-			code, _, problems := command(t, withFlags(line, "--listen", a.listen, "--timeout", patience)...)
+			code, _, problems := command(t, withFlags(line, "--listen", a.listen, "--timeout", timeout)...)
 			if code != codeUnreachable || !strings.Contains(problems, want) || strings.Count(problems, "\n") != 1 {
 				t.Errorf("%s: code %d, %q", line, code, problems)
 			}
