@@ -129,10 +129,15 @@ func (c *cluster) stop() {
 	}
 }
 
-func (c *cluster) tail() string {
+// logged is the whole log so far.
+func (c *cluster) logged() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s := c.log.String()
+	return c.log.String()
+}
+
+func (c *cluster) tail() string {
+	s := c.logged()
 	return s[max(0, len(s)-6000):]
 }
 

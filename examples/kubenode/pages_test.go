@@ -106,8 +106,12 @@ func TestContainerdAPIServerPages(t *testing.T) {
 		}
 		return nil
 	})
-	if log := c.tail(); strings.Contains(log, "upgradeaware.go") || strings.Contains(log, "MissingClusterDNS") {
-		t.Error("the log has lines of klog's own form, or of the missing name server")
+	if strings.Contains(c.logged(), "upgradeaware.go") {
+		t.Error("the log has lines of klog's own form")
+	}
+	told, err := c.operator.CoreV1().Events("default").List(t.Context(), metav1.ListOptions{FieldSelector: "reason=MissingClusterDNS"})
+	if err != nil || len(told.Items) > 0 {
+		t.Errorf("runtime.md 4: a pod of the default policy has events of the missing name server: %v, %v", told, err)
 	}
 }
 
