@@ -201,7 +201,7 @@ type Admission struct {
 	// MaxPods bounds the pods that run. 0 or negative: no bound.
 	MaxPods int
 	// FitResources refuses a pod whose requests, together with those of the other pods,
-	// do not fit into [Node.Allocatable].
+	// do not fit into [Node.Allocatable]. Pods are preempted to make room for a critical one.
 	FitResources bool
 	// AllowedSysctls are kernel parameters pods may set besides the safe ones; a name, or a prefix that ends in *.
 	AllowedSysctls []string
@@ -209,7 +209,10 @@ type Admission struct {
 	// all sources without a policy of their own (PS4). A source that is added later brings its
 	// own policy, see [Engine.AddSource]. Nil: every source may do everything.
 	Sources map[string]admission.SourcePolicy
-	// Handlers are asked after the checks above, in this order. Package syncloop/admission has more handlers.
+	// Handlers are asked after the checks above, in this order: your own, or [admission.PodSecurity] for a level that all
+	// sources share. The other handlers of package syncloop/admission are asked by this struct's fields. No pod is
+	// preempted for room that one of Handlers finds too small, so what the node has for its pods belongs in
+	// MaxPods, FitResources and [Node.Allocatable].
 	Handlers []admission.Handler
 	// Soft handlers are asked before every setup of a pod (AD6). While one refuses, the pod's containers are stopped
 	// and wait with the reason Blocked; it is asked again every 10 s.
