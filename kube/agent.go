@@ -149,8 +149,8 @@ func (a *Agent) makeNode(c *podwright.Config) (err error) {
 	if n.RootDir == "" {
 		n.RootDir = c.RootDir
 	}
-	if n.MaxPods == 0 { // admission enforces the number that the scheduler counts on
-		n.MaxPods = c.Admission.MaxPods
+	if err := onePodLimit(&n, c); err != nil {
+		return err
 	}
 	if n.Eviction == nil {
 		n.Eviction = evictionLimits(c)
@@ -184,6 +184,20 @@ func (a *Agent) makeNode(c *podwright.Config) (err error) {
 	}
 	if c.Node.Addresses == nil && len(c.Node.IPs) == 0 && n.Addresses != nil {
 		c.Node.Addresses = func() []string { return a.keeping.addresses(internalIPs(n.Addresses())) }
+	}
+	return nil
+}
+
+// onePodLimit makes the number of pods that the Node shows, on which the scheduler counts, the one that admission
+// enforces, wherever it is set.
+func onePodLimit(n *node.Options, c *podwright.Config) error {
+	switch admitted := c.Admission.MaxPods; {
+	case n.MaxPods == 0:
+		n.MaxPods = admitted
+	case admitted == 0:
+		c.Admission.MaxPods = n.MaxPods
+	case admitted > 0 && admitted != n.MaxPods:
+		return fmt.Errorf("Node.MaxPods is %d, but Admission.MaxPods of the engine's configuration is %d: one limit is enough, and the scheduler has to know the one that is enforced", n.MaxPods, admitted)
 	}
 	return nil
 }

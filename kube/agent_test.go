@@ -99,6 +99,36 @@ func TestEngineHasWhatTheNodeShows(t *testing.T) {
 	}
 }
 
+// TestOnePodLimit (KN13): the engine admits as many pods as the Node shows, wherever the number is set. An engine may say
+// that it has no limit.
+func TestOnePodLimit(t *testing.T) {
+	for name, c := range map[string]struct{ shown, admitted, want, wantAdmitted int }{
+		"neither":           {0, 0, 110, 0},
+		"of the Node":       {50, 0, 50, 50},
+		"of admission":      {0, 50, 50, 50},
+		"both":              {50, 50, 50, 50},
+		"two":               {50, 30, 0, 0},
+		"explicitly no end": {50, -1, 50, -1},
+	} {
+		config := newConfig(t)
+		config.Admission.MaxPods = c.admitted
+		a, err := New(Options{Config: &rest.Config{Host: "https://api.example"}, Local: true, Node: node.Options{MaxPods: c.shown}}, &config)
+		if name == "two" {
+			if err == nil || !strings.Contains(err.Error(), "Node.MaxPods is 50, but Admission.MaxPods of the engine's configuration is 30") {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		pods := a.registrar.Allocatable()[v1.ResourcePods]
+		if shown := int(pods.Value()); shown != c.want || config.Admission.MaxPods != c.wantAdmitted {
+			t.Errorf("%s: the Node shows %d, admission enforces %d", name, shown, config.Admission.MaxPods)
+		}
+	}
+}
+
 // TestBadOptions: every problem is named.
 func TestBadOptions(t *testing.T) {
 	c := newConfig(t)

@@ -37,7 +37,8 @@ type Options struct {
 	// NodeRestriction, those of system:node:NAME. It is copied.
 	Config *rest.Config
 	// Node says what the Node shows. Its Name comes from the engine's configuration; Client,
-	// Leases, Reconnect, Skew, WhenGone, Clock, Logger, Events and Meter are set by [New].
+	// Leases, Reconnect, Skew, WhenGone, Clock, Logger, Events and Meter are set by [New]. MaxPods and the engine's
+	// Admission.MaxPods are one limit: set either, or both to the same number.
 	Node node.Options
 	// WhenGone says what happens after the Node was deleted.
 	WhenGone Policy
