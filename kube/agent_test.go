@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -133,8 +134,8 @@ func TestOnePodLimit(t *testing.T) {
 func TestBadOptions(t *testing.T) {
 	c := newConfig(t)
 	c.Node.Name = ""
-	_, err := New(Options{WhenGone: "Dance", Node: node.Options{Reconnect: func() {}}}, &c)
-	for _, want := range []string{"no Config", "Dance", "Node.Reconnect", "Node.Name"} {
+	_, err := New(Options{WhenGone: "Dance", Node: node.Options{Name: "edge-2", Reconnect: func() {}, Logger: funcr.New(func(string, string) {}, funcr.Options{})}}, &c)
+	for _, want := range []string{"no Config", "Dance", "Node.Reconnect", "field Node.Name", "field Node.Logger", "no Node.Name"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in: %v", want, err)
 		}

@@ -36,8 +36,8 @@ type Options struct {
 	// Config says how to reach the API server, with which credentials: with the admission plugin
 	// NodeRestriction, those of system:node:NAME. It is copied.
 	Config *rest.Config
-	// Node says what the Node shows. Its Name comes from the engine's configuration; Client,
-	// Leases, Reconnect, Skew, WhenGone, Clock, Logger, Events and Meter are set by [New]. MaxPods and the engine's
+	// Node says what the Node shows. Its Name, Client, Leases, Reconnect, Skew, WhenGone, Clock,
+	// Logger, Events and Meter are set by [New], most from the engine's configuration. MaxPods and the engine's
 	// Admission.MaxPods are one limit: set either, or both to the same number.
 	Node node.Options
 	// WhenGone says what happens after the Node was deleted.
@@ -121,8 +121,8 @@ func (o *Options) complete() error {
 	}
 	n := o.Node
 	for name, set := range map[string]bool{
-		"Client": n.Client != nil, "Leases": n.Leases != nil, "Reconnect": n.Reconnect != nil, "Skew": n.Skew != nil,
-		"WhenGone": n.WhenGone != node.Rejoin, "Clock": n.Clock != nil, "Events": n.Events != nil, "Meter": n.Meter != nil,
+		"Name": n.Name != "", "Client": n.Client != nil, "Leases": n.Leases != nil, "Reconnect": n.Reconnect != nil, "Skew": n.Skew != nil,
+		"WhenGone": n.WhenGone != node.Rejoin, "Clock": n.Clock != nil, "Logger": n.Logger.GetSink() != nil, "Events": n.Events != nil, "Meter": n.Meter != nil,
 	} {
 		if set {
 			problems = append(problems, fmt.Errorf("the field Node.%s is set by this package", name))
