@@ -421,7 +421,7 @@ func TestLeave(t *testing.T) {
 					t.Errorf("left: %t, %v", over, err)
 				}
 			}
-			if registered, e, err := start(); registered == c.left || errors.Is(err, ErrNodeGone) != c.left || e.drained != (c.left && c.policy == Drain) {
+			if registered, e, err := start(); registered == c.left || errors.Is(err, nodehooks.ErrNodeGone) != c.left || e.drained != (c.left && c.policy == Drain) {
 				t.Errorf("registered: %t, drained: %t, %v", registered, e.drained, err)
 			}
 			if registered, _, err := start(); !registered || err != nil {

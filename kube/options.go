@@ -13,6 +13,7 @@ import (
 
 	"github.com/podwright/podwright/kube/node"
 	"github.com/podwright/podwright/kube/stats"
+	"github.com/podwright/podwright/syncloop/nodehooks"
 )
 
 // Policy says what happens after the Node was deleted (KN7).
@@ -28,8 +29,8 @@ const (
 )
 
 // ErrNodeGone, wrapped in the error of Run, says that the Node was deleted and the policy is not to
-// rejoin.
-var ErrNodeGone = errors.New("the Node was deleted")
+// rejoin. It is [nodehooks.ErrNodeGone].
+var ErrNodeGone = nodehooks.ErrNodeGone
 
 // Options configures [New]. Config is required.
 type Options struct {
