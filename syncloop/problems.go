@@ -13,7 +13,8 @@ import (
 // ProblemReporter is an optional ability of a [Source]: to report what is wrong with single
 // pods that it cannot deliver, or only delivers in an earlier version.
 type ProblemReporter interface {
-	// Unreadable returns the current problems. It must not block.
+	// Unreadable returns the current problems, as []podwright.Problem. It must not block. Name, Since, Waits and Advice
+	// say what is wrong, and Err why; Kind and Severity are set by the loop: a source harms only its own pods.
 	Unreadable() []problem.Problem
 }
 
@@ -30,7 +31,7 @@ func (l *Loop) Problems() []problem.Problem {
 	for _, s := range l.sources.list() {
 		if r, ok := s.source.(ProblemReporter); ok {
 			found, _ := ask(l.reports, s.name+".Unreadable", r.Unreadable)
-			out = append(out, found...)
+			out = append(out, problem.OfSource(found)...)
 		}
 	}
 	out = append(out, l.calls.Problems()...)

@@ -1,7 +1,9 @@
 package syncloop
 
 import (
+	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -53,6 +55,35 @@ func TestStuckLoopIsAProblem(t *testing.T) {
 		if got := l.Problems(); got != nil {
 			t.Errorf("%s that has ended: %v", tc.kind, got)
 		}
+	}
+}
+
+// complaining is a source that reports problems.
+type complaining struct {
+	listed []problem.Problem
+}
+
+func (complaining) Name() string { return "fleet" }
+
+func (complaining) Run(context.Context, func(context.Context, []*v1.Pod) error) error { return nil }
+
+func (c complaining) Unreadable() []problem.Problem { return c.listed }
+
+// TestSourceHarmsOnlyItsPods: IN2. A problem that a source reports is one of a source, and is listed, whatever the source
+// says of kind and severity; the source's own list stays as it is.
+func TestSourceHarmsOnlyItsPods(t *testing.T) {
+	bad := errors.New("no such field")
+	listed := []problem.Problem{{Name: "one", Err: bad}, {Kind: problem.Record, Severity: problem.Unhealthy, Name: "two"}}
+	l, err := New(func(Work) {}, Options{Sources: []Source{complaining{listed}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []problem.Problem{
+		{Kind: problem.Source, Severity: problem.Listed, Name: "one", Cause: "no such field", Err: bad},
+		{Kind: problem.Source, Severity: problem.Listed, Name: "two"},
+	}
+	if got := l.Problems(); !slices.Equal(got, want) || listed[1].Severity != problem.Unhealthy {
+		t.Errorf("%+v; the source's own list: %+v", got, listed)
 	}
 }
 

@@ -92,6 +92,7 @@ func (o *Objects) Problems() []problem.Problem {
 	if r, ok := o.Getter.(syncloop.ProblemReporter); ok {
 		call := foreign.Call{Kind: problem.Function, Name: "Pods.Objects.Unreadable", Patience: problem.FunctionLimit}
 		out, _ = foreign.Quick(o.Calls, call, nil, func() ([]problem.Problem, error) { return r.Unreadable(), nil })
+		out = problem.OfSource(out)
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -129,6 +129,19 @@ func AtGate(namespace, name string, uid types.UID, since time.Time, err error) P
 	}.Because(err)
 }
 
+// OfSource returns what a source lists: whatever the source says of them, they harm only what it reads.
+func OfSource(listed []Problem) []Problem {
+	out := make([]Problem, 0, len(listed))
+	for _, p := range listed {
+		p.Kind, p.Severity = Source, Listed
+		if p.Cause == "" {
+			p = p.Because(p.Err)
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
 // List joins the problems of all parts, sorted by Since, then name.
 func List(parts ...func() []Problem) []Problem {
 	var all []Problem
