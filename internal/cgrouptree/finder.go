@@ -51,8 +51,8 @@ var (
 )
 
 // Find looks for the cgroups of containers: folders that are named ID, PREFIX-ID or PREFIX-ID.scope. It returns their paths below
-// Top by ID, and whether what is missing is not there: a folder may have been unreadable, or there are too many, and then the
-// search takes place after a pause only, since the next one costs as much and may not get further.
+// Top by ID, and false if others may be where it has not looked: in a folder that could not be read, or behind too many of them.
+// After too many it pauses, and finds nothing meanwhile: the next search costs as much, and may not get further.
 // It does not look into the cgroup of a container that is wanted or known, which may nest as many as it likes, and into other
 // folders that are named like one only after all others: the agent itself may run in a container.
 func (f *Finder) Find(wanted, known map[string]bool) (found map[string]string, complete bool) {
