@@ -106,7 +106,7 @@ func goldenWorld(t *testing.T, manifest []byte) *world {
 			return fake.Script{}
 		},
 		Registry: goldenRegistry,
-		Handlers: goldenHandlers(manifest),
+		Handlers: goldenHandlers(manifest), Features: &runtimeapi.RuntimeFeatures{SupplementalGroupsPolicy: true},
 	})
 	resolver := filepath.Join(t.TempDir(), "resolv.conf")
 	if err := os.WriteFile(resolver, []byte("nameserver 192.0.2.53\nsearch example.com\noptions timeout:1\n"), 0o600); err != nil {

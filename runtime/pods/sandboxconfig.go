@@ -51,6 +51,9 @@ func (s *podSync) buildSandboxConfig(ctx context.Context) (*runtimeapi.PodSandbo
 	if s.users, err = s.userNamespace(ctx); err != nil {
 		return nil, err
 	}
+	if err := s.checkGroups(ctx); err != nil {
+		return nil, err
+	}
 	dns, err := s.m.dns(s.pod, s.plan.CreateSandbox)
 	if err != nil {
 		return nil, err
@@ -156,6 +159,23 @@ func (s *podSync) checkUserNamespaces(ctx context.Context) error {
 	}
 	if s.pod.Spec.HostNetwork && !status.GetFeatures().GetUserNamespacesHostNetwork() {
 		return errors.New("hostUsers: false: the runtime does not support user namespaces for pods on the host network")
+	}
+	return nil
+}
+
+// checkGroups asks the runtime whether it honours supplementalGroupsPolicy Strict, if the pod demands it (spec/runtime.md 3.5). It
+// may be an older one than when the pod was admitted.
+func (s *podSync) checkGroups(ctx context.Context) error {
+	sc := s.pod.Spec.SecurityContext
+	if sc == nil || sc.SupplementalGroupsPolicy == nil || *sc.SupplementalGroupsPolicy != v1.SupplementalGroupsPolicyStrict {
+		return nil
+	}
+	status, err := s.m.runtime.Status(ctx, false)
+	if err != nil {
+		return fmt.Errorf("supplementalGroupsPolicy Strict: what the runtime can do is unknown: %w", err)
+	}
+	if !status.GetFeatures().GetSupplementalGroupsPolicy() {
+		return errors.New("supplementalGroupsPolicy Strict: the runtime does not support it")
 	}
 	return nil
 }
