@@ -8,5 +8,8 @@ func diskBytes(dir string) int64 {
 	if dir == "" || syscall.Statfs(dir, &s) != nil {
 		return 0
 	}
-	return int64(s.Blocks) * int64(s.Bsize)
+	return sizeOf(&s)
 }
+
+// sizeOf counts in fragments: a block is what reads are best made in, and may be larger.
+func sizeOf(s *syscall.Statfs_t) int64 { return int64(s.Blocks) * int64(s.Frsize) }
