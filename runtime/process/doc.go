@@ -94,8 +94,8 @@
 //
 // Without it the agent itself is the parent and copies the logs. Containers
 // survive the agent's death either way. Without a supervisor their output waits
-// in a FIFO (64 KiB, then they block) until the next agent reads it; what is in the
-// FIFO when the last writer ends is lost. A container that ended while no agent or
+// in a FIFO (64 KiB, then they block) until the next agent reads it, which tries every second;
+// what is in the FIFO when the last writer ends is lost. A container that ended while no agent or
 // supervisor watched it is reported with exit code 255 and reason "Unknown", never as a
 // success. The same holds if its supervisor was killed. How a container ended that had a
 // supervisor is read for a minute if reading fails (no more open files). After that it is

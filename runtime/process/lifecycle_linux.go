@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -118,10 +119,36 @@ func (r *Runtime) watch(c *container, u *run) {
 		process, then = u.process, r.processEnded
 	}
 	// Its handle is not closed before it has ended, except by Close.
-	_, err := r.watcher.Watch(process, func() { r.spawn(func() { then(c, u) }) })
-	if err != nil && !r.isClosed() {
-		r.log.Error(err, "Cannot watch a container: only the next agent will notice its end", "container", c.record.ID)
+	watch := func() error {
+		_, err := r.watcher.Watch(process, func() { r.spawn(func() { then(c, u) }) })
+		return err
 	}
+	if err := watch(); err != nil && !r.isClosed() {
+		r.log.Error(err, "Cannot watch a container: its end is not noticed yet; it is tried again", "container", c.record.ID)
+		r.retry(c, watch)
+	}
+}
+
+// tryAgain is how long after an attempt to watch a container, or to read its output, the next one comes.
+const tryAgain = time.Second
+
+// retry tries something that failed for a running container until it succeeds, the container has ended, or the runtime
+// is closed.
+func (r *Runtime) retry(c *container, try func() error) {
+	r.spawn(func() {
+		for {
+			select {
+			case <-r.clock.After(tryAgain):
+			case <-c.exited:
+				return
+			case <-r.closing:
+				return
+			}
+			if try() == nil {
+				return
+			}
+		}
+	})
 }
 
 func (r *Runtime) isClosed() bool {
@@ -163,14 +190,36 @@ func (r *Runtime) adopt(c *container, u *run) {
 		// Its output is read all the same: a container does not wait for a disk.
 		output, err = copyOutput(c.dir, crilog.Late(c.record.LogDir, c.record.LogName, r.clock))
 	}
-	if err != nil {
-		r.log.Error(err, "The output of an adopted container is not logged", "container", c.record.ID)
-	}
 	u.output = output
 	r.mu.Lock()
 	c.run = u
 	r.mu.Unlock()
 	r.watch(c, u)
+	if err != nil {
+		r.log.Error(err, "The output of an adopted container cannot be read; it is tried again", "container", c.record.ID)
+		r.retry(c, func() error { return r.readOutput(c) })
+	}
+}
+
+// readOutput starts to copy the output of a container that was adopted without it. Nothing else reads it: the container
+// would wait as soon as its pipe is full.
+func (r *Runtime) readOutput(c *container) error {
+	output, err := copyOutput(c.dir, crilog.Late(c.record.LogDir, c.record.LogName, r.clock))
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	ended := c.run == nil
+	if !ended {
+		u := *c.run
+		u.output = output
+		c.run = &u
+	}
+	r.mu.Unlock()
+	if ended {
+		output.close(true)
+	}
+	return nil
 }
 
 // processEnded finishes a container without a supervisor whose process has ended.

@@ -3,6 +3,7 @@ package process
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"path/filepath"
@@ -31,7 +32,9 @@ func (r *Runtime) ReopenContainerLog(ctx context.Context, containerID string) er
 		return notRunning(containerID)
 	case u.supervisor != nil:
 		err = askSupervisor(ctx, c.dir, controlReopen)
-	case u.output != nil:
+	case u.output == nil:
+		err = errors.New("nothing writes it yet, as the output of the container cannot be read")
+	default:
 		err = u.output.reopen()
 	}
 	if err != nil {

@@ -46,8 +46,13 @@ func useDescriptors(t *testing.T, free int) (release func()) {
 // supervisedWithClock returns a runtime with supervisors on a fake clock. At the end its pods are removed.
 func supervisedWithClock(t *testing.T) (*Runtime, *clocktesting.FakeClock) {
 	t.Helper()
+	return runtimeOnClock(t, modes()[0].supervisor)
+}
+
+func runtimeOnClock(t *testing.T, supervisor Supervisor) (*Runtime, *clocktesting.FakeClock) {
+	t.Helper()
 	clock := clocktesting.NewFakeClock(time.Unix(1e9, 0))
-	root, supervisor := filepath.Join(t.TempDir(), "root"), modes()[0].supervisor
+	root := filepath.Join(t.TempDir(), "root")
 	r, err := New(Options{Root: root, Clock: clock, Supervisor: supervisor})
 	must(t, err)
 	t.Cleanup(func() {
