@@ -56,7 +56,8 @@ func Open(records Records, o Options) (*Pool, error) {
 
 // Load reads the records of all pods, in place of what was read before; no range may be given out or
 // freed meanwhile. If a record cannot be used, its pod has no mapping, and, because it is unknown which
-// IDs it holds, no pod gets a new one until the record is repaired or its pod is gone.
+// IDs it holds, no pod gets a new one until the record can be used or its pod is gone: it is read again
+// before that is refused.
 func (p *Pool) Load() error {
 	read, err := p.read()
 	if err != nil {
@@ -77,27 +78,51 @@ func (p *Pool) read() (*Pool, error) {
 	}
 	slices.Sort(uids)
 	for _, uid := range uids {
-		text, err := p.records.Read(uid)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		var m Mapping
-		if err == nil {
-			m, err = decode(text)
-		}
-		if err == nil {
-			err = out.overlap(uid, m)
-		}
-		if err != nil {
-			out.broken[uid] = err
-			continue
-		}
-		out.take(uid, m)
+		m, err := p.recorded(uid)
+		out.found(uid, m, err)
 	}
 	for n := range out.taken {
 		out.next = max(out.next, n+1)
 	}
 	return out, nil
+}
+
+// recorded returns the mapping on the pod's record; fs.ErrNotExist if it has none.
+func (p *Pool) recorded(uid types.UID) (Mapping, error) {
+	text, err := p.records.Read(uid)
+	if err != nil {
+		return Mapping{}, err
+	}
+	return decode(text)
+}
+
+// found notes what was read of a pod that has no mapping.
+func (p *Pool) found(uid types.UID, m Mapping, err error) {
+	if err == nil {
+		err = p.overlap(uid, m)
+	}
+	delete(p.broken, uid)
+	switch {
+	case err == nil:
+		p.take(uid, m)
+	case !errors.Is(err, fs.ErrNotExist):
+		p.broken[uid] = err
+	}
+}
+
+// readAgain reads the records again that could not be used: what was wrong may be over.
+func (p *Pool) readAgain() {
+	p.mu.Lock()
+	uids := slices.Sorted(maps.Keys(p.broken))
+	p.mu.Unlock()
+	for _, uid := range uids {
+		m, err := p.recorded(uid)
+		p.mu.Lock()
+		if p.broken[uid] != nil { // its pod is not gone, and no other call was faster
+			p.found(uid, m, err)
+		}
+		p.mu.Unlock()
+	}
 }
 
 // overlap reports which pod already has some of the IDs.
@@ -112,6 +137,15 @@ func (p *Pool) overlap(uid types.UID, m Mapping) error {
 
 // Get returns the pod's mapping, if it has one.
 func (p *Pool) Get(uid types.UID) (Mapping, bool, error) {
+	m, ok, err := p.get(uid)
+	if err != nil {
+		p.readAgain()
+		return p.get(uid)
+	}
+	return m, ok, nil
+}
+
+func (p *Pool) get(uid types.UID) (Mapping, bool, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := p.broken[uid]; err != nil {
@@ -147,6 +181,7 @@ func (p *Pool) reserve(uid types.UID) (m Mapping, fresh bool, err error) {
 	if err != nil || ok {
 		return m, false, err
 	}
+	p.readAgain()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.broken) > 0 {

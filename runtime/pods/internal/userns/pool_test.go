@@ -24,6 +24,8 @@ type disk struct {
 	mu      sync.Mutex
 	records map[types.UID]string
 	err     error
+	// unread is a pod whose record cannot be read.
+	unread types.UID
 }
 
 func (d *disk) Pods() ([]types.UID, error) {
@@ -36,6 +38,9 @@ func (d *disk) Read(uid types.UID) ([]byte, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	text, ok := d.records[uid]
+	if uid == d.unread {
+		return nil, errors.New("input/output error")
+	}
 	if !ok {
 		return nil, fs.ErrNotExist
 	}
@@ -244,6 +249,42 @@ func TestBadRecords(t *testing.T) {
 				t.Errorf("3.7: after the bad pod is gone %v, err %v", m, err)
 			}
 		})
+	}
+}
+
+// spec/runtime.md 3.7: a record that could not be read once counts as soon as it can be.
+func TestUnreadRecordIsReadAgain(t *testing.T) {
+	for name, calls := range map[string][]types.UID{
+		"its pod asks first":     {"unread", "new"},
+		"another pod asks first": {"new", "unread"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := &disk{records: map[types.UID]string{}}
+			before, err := open(t, d, 3).Acquire("unread")
+			if err != nil {
+				t.Fatal(err)
+			}
+			d.unread = "unread"
+			p := open(t, d, 3)
+			for _, uid := range calls {
+				if m, err := p.Acquire(uid); err == nil {
+					t.Errorf("3.7: %s gets %v while a record cannot be read", uid, m)
+				}
+			}
+			d.unread = ""
+			want := map[types.UID]uint32{"unread": before.HostID, "new": before.HostID + before.Length}
+			for _, uid := range calls {
+				if m, err := p.Acquire(uid); err != nil || m.HostID != want[uid] {
+					t.Errorf("3.7: %s gets %v, err %v, want %d", uid, m, err, want[uid])
+				}
+			}
+		})
+	}
+	d := &disk{records: map[types.UID]string{"damaged": "?"}}
+	p := open(t, d, 1)
+	delete(d.records, "damaged")
+	if _, ok, err := p.Get("damaged"); ok || err != nil {
+		t.Errorf("3.7: a record that was removed: %v, err %v", ok, err)
 	}
 }
 
