@@ -78,14 +78,11 @@ func (l *Ledger) Begin(ctx context.Context, image, repository string, with []cre
 	}
 	defer l.done()
 	if l.pulling[image] == 0 {
-		left, err := l.store.Intents()
-		if err == nil {
-			err = l.store.AddIntent(image)
-		}
-		if err != nil {
+		left, unread := l.store.Intents()
+		if err := l.store.AddIntent(image); err != nil {
 			return nil, fmt.Errorf("note the pull of image %q: %w", image, err)
 		}
-		l.left[image] = slices.Contains(left, image)
+		l.left[image] = unread != nil || slices.Contains(left, image)
 	}
 	l.pulling[image]++
 	l.due = true
@@ -219,8 +216,8 @@ func (l *Ledger) renew(ctx context.Context, id, repository string, by *credentia
 	}
 }
 
-// begun reports whether a pull of the image, by whichever of its names, has begun and its end is not known. It has if that
-// cannot be read.
+// begun reports whether a pull of the image, by whichever of its names, has begun and its end is not known. It has if an
+// intent cannot be read, which may be about any image.
 func (l *Ledger) begun(ctx context.Context, image, id string, identify func(ctx context.Context, image string) (string, error)) (bool, error) {
 	intents, unread, err := l.intents(ctx)
 	if err != nil {
@@ -240,13 +237,16 @@ func (l *Ledger) begun(ctx context.Context, image, id string, identify func(ctx 
 	return false, nil
 }
 
-// intents returns the images whose pull has begun and whose end is not known, or that they cannot be read.
+// intents returns the images whose pull has begun and whose end is not known. If unread, there may be others.
 func (l *Ledger) intents(ctx context.Context) (images []string, unread bool, err error) {
 	if err := l.take(ctx); err != nil {
 		return nil, false, err
 	}
 	defer l.done()
 	images, err = l.store.Intents() // those of the pulls in progress, too
+	if err != nil {
+		l.logger.Error(err, "The note of a pull cannot be read, images without a record will be pulled again")
+	}
 	return images, err != nil, nil
 }
 

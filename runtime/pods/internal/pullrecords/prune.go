@@ -47,17 +47,17 @@ func (l *Ledger) Prune(ctx context.Context, images Images) error {
 
 // prune reports whether everything is in order afterwards.
 func (l *Ledger) prune(ctx context.Context, images Images) (resolved bool, err error) {
-	records, err1 := l.store.Records()
-	intents, err2 := l.store.Intents()
-	if err := errors.Join(err1, err2); err != nil || len(records)+len(intents) == 0 {
-		return true, err
+	records, err := l.store.Records()
+	intents, unread := l.store.Intents()
+	if err != nil || len(records)+len(intents) == 0 {
+		return true, errors.Join(err, unread)
 	}
 	present, err := images.IDs(ctx)
 	if err != nil {
 		return false, err
 	}
 	sure, err := l.dropAbsent(ctx, records, present)
-	problems := []error{err}
+	problems := []error{unread, err}
 	for _, image := range intents {
 		ok, err := l.resolve(ctx, image, images, len(present) > 0)
 		sure = sure && ok

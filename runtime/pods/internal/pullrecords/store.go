@@ -30,6 +30,7 @@ type Store interface {
 	// AddIntent notes that an image is about to be pulled.
 	AddIntent(image string) error
 	RemoveIntent(image string) error
+	// Intents returns those that can be read, with an error if there may be others.
 	Intents() ([]string, error)
 }
 
@@ -95,12 +96,13 @@ func (s FileStore) Delete(id string) error { return s.remove(fileOf(pulledDir, i
 
 // Records implements [Store]. A file that cannot be read has no ID and stays.
 func (s FileStore) Records() ([]string, error) {
-	return s.list(pulledDir, func(d document) string {
+	images, _, err := s.list(pulledDir, func(d document) string {
 		if d.Record == nil {
 			return ""
 		}
 		return d.Record.Image
 	})
+	return images, err
 }
 
 // AddIntent implements [Store].
@@ -113,7 +115,11 @@ func (s FileStore) RemoveIntent(image string) error { return s.remove(fileOf(pul
 
 // Intents implements [Store].
 func (s FileStore) Intents() ([]string, error) {
-	return s.list(pullingDir, func(d document) string { return d.Image })
+	images, unread, err := s.list(pullingDir, func(d document) string { return d.Image })
+	if err = errors.Join(append(unread, err)...); err != nil {
+		err = fmt.Errorf("notes of pulls in %s: %w", s.Dir, err)
+	}
+	return images, err
 }
 
 func read(root *os.Root, name string) (document, error) {
@@ -181,29 +187,35 @@ func (s FileStore) remove(name string) error {
 	return durable.Remove(root, name)
 }
 
-// list returns the images that the files of a folder are about.
-func (s FileStore) list(folder string, about func(document) string) ([]string, error) {
+// list returns the images that the files of a folder are about. unread says which files do not tell, and why.
+func (s FileStore) list(folder string, about func(document) string) (images []string, unread []error, err error) {
 	root, err := os.OpenRoot(s.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil, nil, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer root.Close()
 	entries, err := fs.ReadDir(root.FS(), folder)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
+		return nil, nil, err
 	}
-	var out []string
 	for _, e := range entries {
 		if !strings.HasSuffix(e.Name(), ".json") {
 			continue
 		}
-		d, err := read(root, path.Join(folder, e.Name()))
-		if image := about(d); err == nil && image != "" && fileOf(folder, image) == path.Join(folder, e.Name()) {
-			out = append(out, image)
+		name := path.Join(folder, e.Name())
+		d, err := read(root, name)
+		switch image := about(d); {
+		case errors.Is(err, fs.ErrNotExist): // removed meanwhile
+		case err != nil:
+			unread = append(unread, err)
+		case image == "" || fileOf(folder, image) != name:
+			unread = append(unread, fmt.Errorf("%s: it is about another image, or none", name))
+		default:
+			images = append(images, image)
 		}
 	}
-	return out, nil
+	return images, unread, nil
 }

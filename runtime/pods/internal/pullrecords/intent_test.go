@@ -1,0 +1,64 @@
+package pullrecords_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/podwright/podwright/runtime/pods/internal/credentials"
+	"github.com/podwright/podwright/runtime/pods/internal/pullrecords"
+)
+
+// spec/runtime.md 9.9: an intent that cannot be read may be about any image: none counts as preloaded until it can be read,
+// or its image is pulled again. Other pulls and intents go on.
+func TestUnreadableIntentForcesPulls(t *testing.T) {
+	const folder = "a folder, which is not readable as a file"
+	for _, text := range []string{"", "{", `{"version":2}`, `{"version":1}`, `{"version":1,"image":"reg.io/b:1"}`, folder} {
+		b := newBench(t, pullrecords.Policy{})
+		a := from(t, "a", "1", "pw")
+		b.begin() // the agent is killed
+		files, err := filepath.Glob(filepath.Join(b.store.(pullrecords.FileStore).Dir, "pulling", "*"))
+		if err != nil || len(files) != 1 {
+			t.Fatal(files, err)
+		}
+		path := files[0]
+		if text == folder {
+			err = os.Rename(path, path+".kept")
+			if err == nil {
+				err = os.Mkdir(path, 0o700)
+			}
+		} else {
+			err = os.WriteFile(path, []byte(text), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.restart(pullrecords.Policy{})
+		if b.may() {
+			t.Errorf("9.9: usable without a secret, with an intent %q", text)
+		}
+
+		left, err := b.l.Begin(t.Context(), "reg.io/c:1", "reg.io/c", []credentials.Credential{a})
+		if err != nil {
+			t.Fatalf("9.9: intent %q keeps another image from being pulled: %v", text, err)
+		}
+		left.End(pullrecords.Outcome{Unknown: true, By: &a})
+		other := &images{ids: map[string]bool{"c": true}, named: map[string]string{"reg.io/c:1": "c"}}
+		if err := b.l.Prune(t.Context(), other); err == nil {
+			t.Errorf("9.9: intent %q is not reported", text)
+		}
+		if intents, err := b.store.Intents(); len(intents) != 0 || err == nil {
+			t.Errorf("9.9: with an intent %q, those of other images are %q, %v", text, intents, err)
+		}
+
+		if text == folder {
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.pull(&a)
+		if b.intents() != 0 || b.may() || !b.may(a) {
+			t.Errorf("9.9: intent %q is not replaced by the next pull", text)
+		}
+	}
+}
