@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/podwright/podwright/internal/durable"
 	"github.com/podwright/podwright/internal/outbound"
@@ -22,9 +20,8 @@ import (
 // maxOutput is how much of a command's output is kept (5.2).
 const maxOutput = 10240
 
-// userAgent of http and grpc probes; the version is that of the Kubernetes modules in
-// use (5.3, 5.9).
-const userAgent = "kube-probe/1.37"
+// userAgent of http and grpc probes (5.3, 5.9).
+const userAgent = "kube-probe/" + podinfo.KubernetesMinor
 
 // Outcome is the result of one attempt.
 type Outcome struct {
@@ -100,31 +97,6 @@ func (m *Manager) target(r *run) (Target, error) {
 		Pod: view.Pod, Container: c, Kind: w.kind, Probe: r.probe, ID: r.id,
 		PodIP: view.Status.PodIP, Timeout: r.timeout,
 	}, nil
-}
-
-// port resolves a port (5.1): a number is used as it is; a name is looked up among the container's
-// ports, and otherwise parsed as a number.
-func port(p intstr.IntOrString, c *v1.Container) (int, error) {
-	number := int(p.IntVal)
-	if p.Type == intstr.String {
-		var err error
-		if number, err = strconv.Atoi(p.StrVal); err != nil {
-			number = 0
-		}
-		for i := range c.Ports {
-			if c.Ports[i].Name == p.StrVal {
-				number = int(c.Ports[i].ContainerPort)
-				break
-			}
-		}
-		if number == 0 {
-			return 0, fmt.Errorf("container %q has no port named %q", c.Name, p.StrVal)
-		}
-	}
-	if number < 1 || number > 65535 {
-		return 0, fmt.Errorf("port %d is not in 1-65535", number)
-	}
-	return number, nil
 }
 
 // noAddress is the output of edge case 22.

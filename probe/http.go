@@ -8,9 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/url"
-	"strconv"
-	"strings"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
@@ -142,7 +139,7 @@ func answered(code int) string {
 // transport is for a single connection: no proxy, no reuse, no verification (5.4).
 func (h httpHandler) transport(t Target, dialed *conns) *http.Transport {
 	protocols := new(http.Protocols)
-	if p := t.Probe.HTTPGet.Protocol; h.http2 && p != nil && *p == v1.HTTPProtocolHTTP2 && scheme(t.Probe.HTTPGet) == "http" {
+	if p := t.Probe.HTTPGet.Protocol; h.http2 && p != nil && *p == v1.HTTPProtocolHTTP2 && podinfo.RequestScheme(t.Probe.HTTPGet) == "http" {
 		protocols.SetUnencryptedHTTP2(true) // 5.7
 	} else {
 		protocols.SetHTTP1(true)
@@ -163,27 +160,12 @@ func (h httpHandler) transport(t Target, dialed *conns) *http.Transport {
 	}
 }
 
-func scheme(get *v1.HTTPGetAction) string { return cmp.Or(strings.ToLower(string(get.Scheme)), "http") }
-
 // request builds the request (5.3).
 func request(ctx context.Context, t Target) (*http.Request, error) {
 	get := t.Probe.HTTPGet
-	number, err := port(get.Port, t.Container)
+	address, err := podinfo.RequestURL(get, t.Container.Ports, cmp.Or(get.Host, t.PodIP))
 	if err != nil {
 		return nil, err
-	}
-	scheme := scheme(get)
-	if scheme != "http" && scheme != "https" {
-		return nil, fmt.Errorf("scheme %q is neither HTTP nor HTTPS", get.Scheme)
-	}
-	address, err := url.Parse(get.Path)
-	if err != nil {
-		address = &url.URL{Path: get.Path} // used as it is written
-	}
-	address.Scheme, address.User, address.Opaque = scheme, nil, ""
-	address.Host = net.JoinHostPort(strings.Trim(cmp.Or(get.Host, t.PodIP), "[]"), strconv.Itoa(number))
-	if !strings.HasPrefix(address.Path, "/") {
-		address.Path, address.RawPath = "/"+address.Path, ""
 	}
 	out, err := http.NewRequestWithContext(ctx, http.MethodGet, address.String(), nil)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/podwright/podwright/internal/outbound"
+	"github.com/podwright/podwright/internal/podinfo"
 )
 
 // tcpHandler connects and closes without sending anything (5.8).
@@ -14,7 +15,7 @@ type tcpHandler struct{ dialer *outbound.Dialer }
 
 // Probe connects. Only a bad port, and what the node lacks, is an error.
 func (h tcpHandler) Probe(ctx context.Context, t Target) (Outcome, error) {
-	number, err := port(t.Probe.TCPSocket.Port, t.Container)
+	number, err := podinfo.Port(t.Probe.TCPSocket.Port, t.Container.Ports)
 	if err != nil {
 		return Outcome{}, err
 	}

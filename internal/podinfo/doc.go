@@ -10,7 +10,7 @@
 //	             Requests, Request, Limit                      resources.go
 //	QoS class    QoS                                           qos.go
 //	stopping     Grace, StopWait                               grace.go
-//	requests     RequestHeaders                                headers.go
+//	requests     RequestURL, RequestHeaders, Port              request.go
 //	events       EventRecorder, DiscardEvents,
 //	             NodeReference, EventText, Message, Cut        events.go
 //

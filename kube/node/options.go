@@ -112,7 +112,7 @@ type Options struct {
 }
 
 // version is what nodes show as their kubelet's version.
-const version = "v1.37.2+podwright"
+const version = "v" + podinfo.KubernetesMinor + ".2+podwright"
 
 func (o *Options) complete() error {
 	var problems []error

@@ -182,6 +182,9 @@ func TestHookHeaders(t *testing.T) {
 			if agent, accept := got["User-Agent"], fmt.Sprint(got["Accept"]); len(agent) != 1 || agent[0] != tc.agent || accept != tc.accept {
 				t.Errorf("agent %q, accept %s", agent, accept)
 			}
+			if encodings, named := got["Accept-Encoding"]; named {
+				t.Errorf("encodings %q", encodings)
+			}
 		})
 	}
 }

@@ -58,6 +58,13 @@ func TestHTTPHook(t *testing.T) {
 			c.Ports = []v1.ContainerPort{{Name: "web", ContainerPort: g.Port.IntVal}}
 			g.Port = intstr.FromString("web")
 		}, want: "/x?y=1 HOST kube-lifecycle/1.37 a secret"},
+		{name: "the first port of a name", change: func(g *v1.HTTPGetAction, c *v1.Container) {
+			c.Ports = []v1.ContainerPort{{Name: "web", ContainerPort: g.Port.IntVal}, {Name: "web", ContainerPort: 1}}
+			g.Port = intstr.FromString("web")
+		}, want: "/x?y=1 HOST kube-lifecycle/1.37 a secret"},
+		{name: "host in brackets", change: func(g *v1.HTTPGetAction, _ *v1.Container) {
+			g.Host = "[::ffff:127.0.0.1]"
+		}, want: "/x?y=1 [::ffff:127.0.0.1]:PORT kube-lifecycle/1.37 a secret"},
 		{name: "unknown port", change: func(g *v1.HTTPGetAction, _ *v1.Container) { g.Port = intstr.FromString("none") }, fails: true},
 		{name: "bad scheme", change: func(g *v1.HTTPGetAction, _ *v1.Container) { g.Scheme = "GOPHER" }, fails: true},
 		{name: "TLS without verification", tls: true, change: func(g *v1.HTTPGetAction, _ *v1.Container) { g.Scheme = v1.URISchemeHTTPS }, want: "/x?y=1 HOST kube-lifecycle/1.37 a secret"},
@@ -95,7 +102,8 @@ func TestHTTPHook(t *testing.T) {
 			if failed := starts(r)[0].Reason == "PostStartHookError"; failed != tc.fails {
 				t.Fatalf("start %+v", starts(r))
 			}
-			want := strings.Replace(tc.want, "HOST", "127.0.0.1:"+strconv.Itoa(address.Port), 1)
+			port := strconv.Itoa(address.Port)
+			want := strings.NewReplacer("HOST", "127.0.0.1:"+port, "PORT", port).Replace(tc.want)
 			if last := append([]string{""}, got.all...); last[len(last)-1] != want {
 				t.Errorf("got %q, want %q", got.all, want)
 			}

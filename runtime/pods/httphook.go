@@ -9,19 +9,15 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strconv"
-	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/podwright/podwright/internal/outbound"
 	"github.com/podwright/podwright/internal/podinfo"
 )
 
-// hookAgent is the user agent of HTTP hooks; the version is that of the
-// Kubernetes modules in use.
-const hookAgent = "kube-lifecycle/1.37"
+// hookAgent is the user agent of HTTP hooks.
+const hookAgent = "kube-lifecycle/" + podinfo.KubernetesMinor
 
 // httpHook sends the request of an httpGet hook. Any answer is a success.
 func (m *Manager) httpHook(ctx context.Context, h hook) error {
@@ -30,9 +26,9 @@ func (m *Manager) httpHook(ctx context.Context, h hook) error {
 	if err != nil {
 		return fmt.Errorf("httpGet hook: %w", err)
 	}
-	address, err := hookURL(get, h.ports, host)
+	address, err := podinfo.RequestURL(get, h.ports, host)
 	if err != nil {
-		return err
+		return fmt.Errorf("httpGet hook: %w", err)
 	}
 	err = m.sendHook(ctx, h, call, address, true)
 	if err == nil || address.Scheme != "https" || !isPlainAnswer(err) {
@@ -73,48 +69,6 @@ func isPlainAnswer(err error) bool {
 		(errors.As(err, &header) && string(header.RecordHeader[:]) == "HTTP/")
 }
 
-func hookURL(get *v1.HTTPGetAction, ports []v1.ContainerPort, host string) (*url.URL, error) {
-	port, err := hookPort(get.Port, ports)
-	if err != nil {
-		return nil, err
-	}
-	scheme := strings.ToLower(string(get.Scheme))
-	switch scheme {
-	case "":
-		scheme = "http"
-	case "http", "https":
-	default:
-		return nil, fmt.Errorf("httpGet hook: scheme %q is neither HTTP nor HTTPS", get.Scheme)
-	}
-	address, err := url.Parse(get.Path)
-	if err != nil {
-		// Text that is not a URL is used as the path, unchanged.
-		address = &url.URL{Path: get.Path}
-	}
-	if !strings.HasPrefix(address.Path, "/") {
-		address.Path = "/" + address.Path
-	}
-	return &url.URL{
-		Scheme: scheme, Host: net.JoinHostPort(host, strconv.Itoa(port)),
-		Path: address.Path, RawPath: address.RawPath, RawQuery: address.RawQuery, Fragment: address.Fragment,
-	}, nil
-}
-
-func hookPort(p intstr.IntOrString, ports []v1.ContainerPort) (int, error) {
-	number := p.IntValue()
-	if p.Type == intstr.String {
-		for i := range ports {
-			if ports[i].Name == p.StrVal {
-				number = int(ports[i].ContainerPort)
-			}
-		}
-	}
-	if number < 1 || number > 65535 {
-		return 0, fmt.Errorf("httpGet hook: %q is not a port", p.String())
-	}
-	return number, nil
-}
-
 // sendHook makes one request on a connection of its own.
 func (m *Manager) sendHook(ctx context.Context, h hook, call outbound.Call, address *url.URL, credentials bool) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address.String(), nil)
@@ -129,7 +83,7 @@ func (m *Manager) sendHook(ctx context.Context, h hook, call outbound.Call, addr
 		request.Header.Del("Authorization")
 	}
 	transport := &http.Transport{
-		DisableKeepAlives: true, MaxResponseHeaderBytes: outbound.MaxHeaders,
+		DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: outbound.MaxHeaders,
 		// The node can rarely verify a pod's certificate.
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
