@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -109,6 +110,7 @@ func TestRivalWithoutARecord(t *testing.T) {
 func TestLookingUpTheHolderRefusesNothing(t *testing.T) {
 	dir := t.TempDir()
 	stop, done := make(chan struct{}), make(chan struct{})
+	var looks atomic.Int64
 	go func() {
 		defer close(done)
 		for {
@@ -117,10 +119,11 @@ func TestLookingUpTheHolderRefusesNothing(t *testing.T) {
 				return
 			default:
 				dirlock.Holder(dir)
+				looks.Add(1)
 			}
 		}
 	}()
-	for range 20 {
+	for acquired := 0; acquired < 20 || looks.Load() < 20; acquired++ {
 		lock, err := dirlock.Acquire(dir, "a")
 		if err != nil {
 			t.Error(err)
