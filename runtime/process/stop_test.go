@@ -122,17 +122,17 @@ func TestGraceOnClock(t *testing.T) {
 func TestStopSignal(t *testing.T) {
 	eachMode(t, func(t *testing.T, supervisor Supervisor) {
 		r := newRuntime(t, supervisor)
-		id := runContainer(t, r, shell("trap 'echo usr1' USR1; trap 'echo term' TERM; echo up; while :; do sleep 1000 & wait $!; done",
+		id := runContainer(t, r, shell("trap 'echo usr1' USR1; trap 'echo usr2' USR2; trap 'echo term' TERM; echo $$; while :; do sleep 1000 & wait $!; done",
 			func(c *runtimeapi.ContainerConfig) { c.StopSignal = runtimeapi.Signal_SIGNAL_SIGUSR1 }))
-		waitLine(t, r, id, "up")
+		main := identities(t, r, id, 1)[0]
 		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 2)
-		for range 2 {
-			go func() { done <- r.StopContainer(ctx, id, 3600) }()
-		}
+		done := make(chan error, 1)
+		go func() { done <- r.StopContainer(ctx, id, 3600) }()
 		waitLine(t, r, id, "usr1")
+		must(t, r.beginStop(t.Context(), r.container(id), time.Hour)) // what a second call sends, it has sent
+		must(t, unix.Kill(main.PID, unix.SIGUSR2))
+		waitLine(t, r, id, "usr2") // a shell handles the lower of two signals first
 		cancel()
-		<-done
 		<-done
 		must(t, r.StopContainer(t.Context(), id, 0))
 		if got := logText(t, r, id); strings.Count(got, "usr1") != 1 || strings.Contains(got, "term") {
