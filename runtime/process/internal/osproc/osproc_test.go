@@ -144,9 +144,10 @@ func TestWatcherReportsEachEndOnce(t *testing.T) {
 	}
 	ends := make(chan int, 10)
 	var processes []*Process
+	var commands []*exec.Cmd
 	for i := range 5 {
-		_, p := start(t, "sleep", "1000")
-		processes = append(processes, p)
+		cmd, p := start(t, "sleep", "1000")
+		commands, processes = append(commands, cmd), append(processes, p)
 		if _, err := w.Watch(p, func() { ends <- i }); err != nil {
 			t.Fatal(err)
 		}
@@ -171,6 +172,7 @@ func TestWatcherReportsEachEndOnce(t *testing.T) {
 	if err := processes[1].Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
+	_ = commands[1].Wait() // it has ended
 	if _, err := w.Watch(processes[2], func() {}); err == nil {
 		t.Error("a closed watcher watches")
 	}
