@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,19 +17,20 @@ import (
 )
 
 // answering is a container that writes the first line of each HTTP request, and the
-// signal that ends it, to a file of its own.
-const answering = `printf 'read line; echo "$line" >>/marks/NAME; printf "HTTP/1.0 200 OK\\r\\n\\r\\n"' >/answer
+// signal that ends it, to a file of its own. A connection that says nothing leaves no line.
+const answering = `printf 'read line && echo "$line" >>/marks/NAME; printf "HTTP/1.0 200 OK\\r\\n\\r\\n"' >/answer
 trap 'echo TERM >>/marks/NAME; exit 0' TERM
 nc -ll -p PORT -e sh /answer &
 while :; do sleep 0.1; done`
 
 // answeringPod has a preStop hook that names no host, and a liveness probe that fails once
-// the file NAME.sick is there.
+// the file NAME.sick is there. It is ready once it answers.
 func answeringPod(name, image, marks string, port int, extra ...string) string {
 	script := strings.NewReplacer("NAME", name, "PORT", fmt.Sprint(port)).Replace(answering)
 	return pod(name, image, script, append([]string{
 		fmt.Sprintf("    lifecycle: {preStop: {httpGet: {path: /bye, port: %d, httpHeaders: [{name: User-Agent, value: me}]}}}", port),
 		fmt.Sprintf("    livenessProbe: {exec: {command: [sh, -c, '[ ! -e /marks/%s.sick ]']}, timeoutSeconds: 30, periodSeconds: 1, failureThreshold: 1}", name),
+		fmt.Sprintf("    readinessProbe: {tcpSocket: {port: %d}, timeoutSeconds: 30, periodSeconds: 1}", port),
 		"    volumeMounts: [{name: marks, mountPath: /marks}]", "  terminationGracePeriodSeconds: 20",
 		"  volumes: [{name: marks, hostPath: {path: " + marks + "}}]",
 	}, extra...)...)
@@ -62,13 +64,21 @@ func TestContainerdHooksFindThePod(t *testing.T) {
 	beside(t)
 	runtime, manifests, args := onContainerd(t)
 	marks := t.TempDir()
+	free, err := net.Listen("tcp", ":0") // on the network of the host, which other tests use, too
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := free.Addr().(*net.TCPAddr).Port
+	if err := free.Close(); err != nil {
+		t.Fatal(err)
+	}
 	const request = "GET /bye HTTP/1.1"
 	writeManifest(t, manifests, "alive.yaml", answeringPod("alive", runtime.Image, marks, 8080))
-	host := writeManifest(t, manifests, "host.yaml", answeringPod("host", runtime.Image, marks, 18417, "  hostNetwork: true"))
+	host := writeManifest(t, manifests, "host.yaml", answeringPod("host", runtime.Image, marks, port, "  hostNetwork: true"))
 	orphan := writeManifest(t, manifests, "orphan.yaml", answeringPod("orphan", runtime.Image, marks, 8080))
 	a := startAgent(t, args...)
 	for _, name := range []string{"alive", "host", "orphan"} {
-		a.awaitPhase(name, v1.PodRunning)
+		a.awaitPod(name, "ready", func(p *v1.Pod) bool { ready, _, _ := counts(p); return ready == 1 })
 	}
 	if err := os.WriteFile(filepath.Join(marks, "alive.sick"), nil, 0o600); err != nil {
 		t.Fatal(err)
