@@ -34,13 +34,13 @@ const killedPods = 20
 const longestBackOff = 5 * time.Minute
 
 // killedKind is a kind of pod: what its container does, and what must be told of it
-// however often the agent is killed.
+// however often the agent is killed. Its script adds a line to $MARK at each start, once it has set its trap.
 type killedKind struct {
 	name, script, policy string
 	// starts is how often its container is started, ends the exit code of each run.
 	starts int
 	ends   []int32
-	// enough reports whether it may be deleted.
+	// enough reports whether it has told enough to be deleted.
 	enough func(*podTale) bool
 }
 
@@ -50,10 +50,10 @@ func killedKinds() []killedKind {
 		return t.phase == v1.PodRunning && t.ready && slices.Equal(t.codes(), []int32{3})
 	}
 	return []killedKind{
-		{"never", "sleep 1; exit 7", "Never", 1, []int32{7}, ended},
-		{"done", "sleep 2; exit 0", "OnFailure", 1, []int32{0}, ended},
-		{"crash", "[ -e $MARK.over ] || { sleep 1; touch $MARK.over; exit 3; }; trap 'exit 4' TERM; while :; do sleep 0.2; done", "Always", 2, []int32{3, 4}, again},
-		{"server", "trap 'exit 5' TERM; while :; do sleep 0.2; done", "Always", 1, []int32{5}, func(t *podTale) bool { return t.ready }},
+		{"never", "echo started >>$MARK; sleep 1; exit 7", "Never", 1, []int32{7}, ended},
+		{"done", "echo started >>$MARK; sleep 2; exit 0", "OnFailure", 1, []int32{0}, ended},
+		{"crash", "trap 'exit 4' TERM; echo started >>$MARK; [ -e $MARK.over ] || { sleep 1; touch $MARK.over; exit 3; }; while :; do sleep 0.2; done", "Always", 2, []int32{3, 4}, again},
+		{"server", "trap 'exit 5' TERM; echo started >>$MARK; while :; do sleep 0.2; done", "Always", 1, []int32{5}, func(t *podTale) bool { return t.ready }},
 	}
 }
 
@@ -111,7 +111,7 @@ func TestContainerdKills(t *testing.T) {
 // turn deletes pods that have lived enough, and makes new ones in their place.
 func (k *killing) turn(tales map[string]*podTale) {
 	for _, name := range slices.Sorted(maps.Keys(k.live)) {
-		if tale := tales[name]; tale != nil && k.kinds[name].enough(tale) {
+		if k.enough(name, tales[name]) {
 			remove(k.t, filepath.Join(k.manifests, name+".yaml"))
 			delete(k.live, name)
 		}
@@ -120,8 +120,7 @@ func (k *killing) turn(tales map[string]*podTale) {
 	for len(k.live) < killedPods {
 		kind := kinds[len(k.kinds)%len(kinds)]
 		name := fmt.Sprintf("%s-%d", kind.name, len(k.kinds))
-		mark := "/marks/" + name
-		script := fmt.Sprintf("echo started >>%s; MARK=%s; %s", mark, mark, kind.script)
+		script := fmt.Sprintf("MARK=/marks/%s; %s", name, kind.script)
 		writeManifest(k.t, k.manifests, name+".yaml", pod(name, k.runtime.Image, script,
 			"    volumeMounts: [{name: marks, mountPath: /marks}]",
 			"  restartPolicy: "+kind.policy, "  terminationGracePeriodSeconds: 20", "  hostNetwork: true",
@@ -130,13 +129,28 @@ func (k *killing) turn(tales map[string]*podTale) {
 	}
 }
 
+// enough reports whether a pod may be deleted: a container that is to run until then must have set its trap.
+func (k *killing) enough(name string, tale *podTale) bool {
+	kind := k.kinds[name]
+	return tale != nil && kind.enough(tale) && (kind.policy != "Always" || k.starts(name) >= kind.starts)
+}
+
+// starts is how often the container of a pod was started.
+func (k *killing) starts(name string) int {
+	marks, err := os.ReadFile(filepath.Join(k.marks, name))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		k.t.Fatal(err)
+	}
+	return strings.Count(string(marks), "\n")
+}
+
 // end lets all pods come to where they may be deleted, deletes them, and waits for
 // the runtime to be empty.
 func (k *killing) end() {
 	awaitWithin(k.t, longest+longestBackOff, "every pod to have lived enough", func() error {
 		tales := k.statuses.open(k.t)
 		for name := range k.live {
-			if tale := tales[name]; tale == nil || !k.kinds[name].enough(tale) {
+			if tale := tales[name]; !k.enough(name, tale) {
 				return fmt.Errorf("%s: %+v", name, tale)
 			}
 		}
@@ -200,11 +214,7 @@ func (k *killing) check() {
 	tales := k.statuses.open(k.t)
 	for _, name := range slices.Sorted(maps.Keys(k.kinds)) {
 		kind, tale := k.kinds[name], tales[name]
-		marks, err := os.ReadFile(filepath.Join(k.marks, name))
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			k.t.Fatal(err)
-		}
-		n := strings.Count(string(marks), "\n")
+		n := k.starts(name)
 		starts += n
 		// containerd kills what it is starting when its caller goes away, and says
 		// so: that run has an honest end of its own, and another follows where the
