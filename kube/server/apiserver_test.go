@@ -17,12 +17,14 @@ import (
 	"time"
 
 	"github.com/gorilla/websocket"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/podwright/podwright/internal/patience"
 	"github.com/podwright/podwright/kube/apitest"
 	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/pods/containerlog"
@@ -202,6 +204,14 @@ func TestAPIServerDecidesAccess(t *testing.T) {
 	if _, err := c.Kubectl(t.Context(), "create", "clusterrolebinding", "sa", "--clusterrole=pods-of-nodes", "--serviceaccount=default:default"); err != nil {
 		t.Fatal(err)
 	}
+	// The API server knows of the binding a moment later. The node's server keeps what it is told for longer.
+	patience.Until(t, "the service account has the right", func() bool {
+		review, err := admin.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User:               "system:serviceaccount:default:default",
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "get", Version: "v1", Resource: "nodes", Subresource: "pods", Name: "n1"},
+		}}, metav1.CreateOptions{})
+		return err == nil && review.Status.Allowed
+	})
 	out, err := c.Kubectl(t.Context(), "create", "token", "default")
 	if err != nil {
 		t.Fatal(err)

@@ -101,6 +101,11 @@ func realMirrors(t *testing.T, operator, node *real) {
 	if err := client.Create(t.Context(), pod); !errors.Is(err, mirror.ErrExists) {
 		t.Errorf("twice: %v", err)
 	}
+	created, err := operator.CoreV1().Pods("default").Get(t.Context(), "mirrored", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	node.known(t, created)
 	made, err := client.Get(t.Context(), "default", "mirrored")
 	if err != nil || made.OwnerReferences[0].UID != owner.UID {
 		t.Fatalf("%v, %v", made, err)

@@ -81,7 +81,7 @@ func TestAPIServerTokens(t *testing.T) {
 			t.Errorf("KK1: audience %q: %+v", tc.p.Audience, status)
 		}
 	}
-	short, cancel := context.WithTimeout(ctx, 3*time.Second)
+	short, cancel := context.WithTimeout(ctx, patience.Of(3*time.Second))
 	defer cancel()
 	if _, err := source.Token(short, pod, projection("other", 600)); err == nil || !strings.Contains(err.Error(), "not found in pod spec volume") {
 		t.Errorf("KK3: another audience: %v", err)
