@@ -286,13 +286,17 @@ func TestContainerdPull(t *testing.T) {
 				<-r.Context().Done()
 			}
 		}})
-		c := dial(t, i.Endpoint, cri.Options{PullStallTimeout: time.Second})
+		c := dial(t, i.Endpoint, cri.Options{PullStallTimeout: patience.Of(time.Second)})
 		done := make(chan error, 1)
 		go func() {
 			_, err := c.PullImage(ctx, &runtimeapi.ImageSpec{Image: registry.Image}, nil, nil)
 			done <- err
 		}()
-		<-stalled
+		select {
+		case <-stalled:
+		case err := <-done:
+			t.Fatalf("the pull ended before it could stall: %v", err)
+		}
 		if err := <-done; !errors.Is(err, runtime.ErrDeadline) || !strings.Contains(err.Error(), "no progress") {
 			t.Errorf("got %v, want ErrDeadline for lack of progress", err)
 		}
