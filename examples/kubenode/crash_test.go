@@ -76,6 +76,9 @@ func TestContainerdAPIServerCrash(t *testing.T) {
 			t.Errorf("life %d, killed at call %d (%s): %s", life, call, where, strings.Join(found, "; "))
 		}
 	}
+	if kills["at"] == *crashes {
+		t.Error("no kill came at a call")
+	}
 	t.Logf("-crash.seed=%d, %d lives; kills before, during and after a call, and at rest: %d, %d, %d, %d; differences: %d",
 		*crashSeed, *crashes, kills["before"], kills["during"], kills["after"], kills["at"], differences)
 }
