@@ -16,6 +16,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/internal/containerdtest"
+	"github.com/podwright/podwright/internal/patience"
 )
 
 // onContainerd starts a private containerd and returns it with the arguments of an
@@ -162,6 +163,9 @@ func TestContainerdDeleteManifest(t *testing.T) {
 		return err
 	})
 	heard := time.Since(deleted)
+	if heard > patience.Of(5*time.Second) { // the folder is read every 20 s in any case
+		t.Errorf("SIGTERM came %v after the removal of the manifest", heard)
+	}
 	await(t, "the runtime to be empty", func() error {
 		if left := runtime.Containers(); len(left) > 0 {
 			return fmt.Errorf("%q are left", left)
