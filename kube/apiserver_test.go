@@ -19,12 +19,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
-	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
 	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/internal/patience"
-	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/kube/apitest"
 	runtimefake "github.com/podwright/podwright/runtime/fake"
 )
@@ -98,17 +96,7 @@ func (f *fleet) create(name, node string) *v1.Pod {
 // until waits for a condition; the test fails after a minute.
 func (f *fleet) until(what string, holds func() error) {
 	f.t.Helper()
-	ctx, cancel := context.WithTimeout(f.t.Context(), patience.Of(time.Minute))
-	defer cancel()
-	for {
-		err := holds()
-		if err == nil {
-			return
-		}
-		if timing.Sleep(ctx, clock.RealClock{}, 10*time.Millisecond) != nil {
-			f.t.Fatalf("%s: %v", what, err)
-		}
-	}
+	patience.Within(f.t, time.Minute, what, holds)
 }
 
 func (f *fleet) running(pod *v1.Pod) func() error {

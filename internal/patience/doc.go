@@ -8,5 +8,5 @@
 // The limits in the tests are those of an idle machine. To run the whole suite at once, or on a
 // shared machine, set PODWRIGHT_PATIENCE to the factor by which tests may wait longer, as
 // tools/ci/test.sh does. These limits never judge how fast things are: that is what benchmarks are
-// for. Until waits for what has no such limit, and no event either.
+// for. Within and Until wait for what no event tells.
 package patience

@@ -1,6 +1,7 @@
 package patience
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -9,19 +10,36 @@ import (
 	"github.com/podwright/podwright/internal/timing"
 )
 
-// Until polls for what no event tells, and fails the test if it has not come within a minute.
-func Until(t testing.TB, what string, ok func() bool) {
+// Within polls until check returns nil, and returns how long that took. It fails the test if an idle machine would
+// have come so far within limit.
+func Within(t testing.TB, limit time.Duration, what string, check func() error) (took time.Duration) {
 	t.Helper()
+	limit = Of(limit)
 	machine := clock.RealClock{}
-	ticker := machine.NewTicker(5 * time.Millisecond)
+	ticker := machine.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
-	ctx, cancel := timing.WithTimeout(t.Context(), machine, time.Minute)
+	ctx, cancel := timing.WithTimeout(t.Context(), machine, limit)
 	defer cancel()
-	for !ok() {
+	for began := machine.Now(); ; {
+		err := check()
+		if err == nil {
+			return machine.Since(began)
+		}
 		select {
 		case <-ticker.C():
 		case <-ctx.Done():
-			t.Fatalf("%s: does not happen", what)
+			t.Fatalf("%s: not after %s: %v", what, limit, err)
 		}
 	}
+}
+
+// Until is [Within] a minute, for what has no limit of its own and no reason to tell.
+func Until(t testing.TB, what string, ok func() bool) (took time.Duration) {
+	t.Helper()
+	return Within(t, time.Minute, what, func() error {
+		if !ok() {
+			return errors.New("it has not happened")
+		}
+		return nil
+	})
 }

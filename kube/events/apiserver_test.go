@@ -12,10 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/internal/patience"
-	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/kube/apitest"
 )
 
@@ -67,10 +65,8 @@ func TestAPIServerEvents(t *testing.T) {
 // until waits until the server has events, as "name reason xcount".
 func until(t *testing.T, operator kubernetes.Interface, what string, want ...string) {
 	t.Helper()
-	limited, cancel := context.WithTimeout(t.Context(), patience.Of(time.Minute))
-	defer cancel()
-	for {
-		list, err := operator.CoreV1().Events("default").List(limited, metav1.ListOptions{})
+	patience.Within(t, time.Minute, what, func() error {
+		list, err := operator.CoreV1().Events("default").List(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -79,17 +75,11 @@ func until(t *testing.T, operator kubernetes.Interface, what string, want ...str
 			e := &list.Items[i]
 			there[fmt.Sprintf("%s %s x%d", e.InvolvedObject.Name, e.Reason, e.Count)] = true
 		}
-		missing := ""
 		for _, w := range want {
 			if !there[w] {
-				missing = w
+				return fmt.Errorf("no %s; there is %v", w, there)
 			}
 		}
-		if missing == "" {
-			return
-		}
-		if timing.Sleep(limited, clock.RealClock{}, 100*time.Millisecond) != nil {
-			t.Fatalf("%s: no %s; there is %v", what, missing, there)
-		}
-	}
+		return nil
+	})
 }

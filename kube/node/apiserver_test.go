@@ -23,7 +23,6 @@ import (
 
 	enginenode "github.com/podwright/podwright/internal/node"
 	"github.com/podwright/podwright/internal/patience"
-	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/kube/apitest"
 )
 
@@ -49,22 +48,6 @@ func realAgent(t *testing.T, config *rest.Config, set func(o *Options)) *Registr
 	wg.Go(func() { _ = caller.Run(ctx) })
 	t.Cleanup(func() { cancel(); connections.CloseAll(); wg.Wait() })
 	return registrar
-}
-
-// until waits for a condition; the test fails after a minute (more with PODWRIGHT_PATIENCE).
-func until(t *testing.T, what string, holds func() bool) time.Duration {
-	t.Helper()
-	began := time.Now()
-	limited, cancel := context.WithTimeout(t.Context(), patience.Of(time.Minute))
-	defer cancel()
-	for !holds() {
-		if timing.Sleep(limited, clock.RealClock{}, 50*time.Millisecond) != nil {
-			t.Fatalf("not in time: %s", what)
-		}
-	}
-	took := time.Since(began)
-	t.Logf("%s: %s", what, took.Round(time.Millisecond))
-	return took
 }
 
 // TestAPIServerNode: on a real API server with NodeRestriction the agent registers, publishes
@@ -99,8 +82,8 @@ func TestAPIServerNode(t *testing.T) {
 		node := get()
 		return len(node.Status.Conditions) == 1 && node.Status.Conditions[0].Status == v1.ConditionTrue && len(node.Status.Addresses) == 2
 	}
-	until(t, "Ready", ready)
-	until(t, "lease", func() bool {
+	patience.Until(t, "Ready", ready)
+	patience.Until(t, "lease", func() bool {
 		lease, err := operator.CoordinationV1().Leases(v1.NamespaceNodeLease).Get(ctx, "edge-1", metav1.GetOptions{})
 		return err == nil && lease.OwnerReferences[0].UID == registrar.nodeUID()
 	})
@@ -117,7 +100,7 @@ func TestAPIServerNode(t *testing.T) {
 	if _, err = operator.CoreV1().Nodes().UpdateStatus(ctx, node, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the watch shows it", func() bool { o := registrar.Object(); return o != nil && len(o.Status.VolumesAttached) == 1 })
+	patience.Until(t, "the watch shows it", func() bool { o := registrar.Object(); return o != nil && len(o.Status.VolumesAttached) == 1 })
 	heartbeat := func(node *v1.Node) time.Time {
 		for _, c := range node.Status.Conditions {
 			if c.Type == v1.NodeReady {
@@ -127,9 +110,9 @@ func TestAPIServerNode(t *testing.T) {
 		return time.Time{}
 	}
 	beat := heartbeat(node)
-	until(t, "the time, in whole seconds, is another", func() bool { return time.Since(beat) >= 2*time.Second })
+	patience.Until(t, "the time, in whole seconds, is another", func() bool { return time.Since(beat) >= 2*time.Second })
 	registrar.signal()
-	until(t, "published again", func() bool { node = get(); return heartbeat(node).After(beat) })
+	patience.Until(t, "published again", func() bool { node = get(); return heartbeat(node).After(beat) })
 	if len(node.Spec.Taints) == 0 || node.Labels["rack"] != "7" || len(node.Status.Conditions) != 2 || len(node.Status.VolumesAttached) != 1 || len(node.Status.Addresses) != 2 {
 		t.Errorf("what others wrote is gone: %+v", node)
 	}
@@ -139,7 +122,7 @@ func TestAPIServerNode(t *testing.T) {
 	if err := operator.CoreV1().Nodes().Delete(ctx, "edge-1", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the deleted Node is back and Ready", func() bool { return get().UID != was && ready() })
+	patience.Until(t, "the deleted Node is back and Ready", func() bool { return get().UID != was && ready() })
 
 	// A frozen connection: the lease goes on over another one.
 	renewed := func() time.Time {
@@ -151,9 +134,9 @@ func TestAPIServerNode(t *testing.T) {
 	}
 	before := renewed()
 	proxy.Freeze()
-	until(t, "the frozen connections are given up", func() bool { return time.Since(before) > 12*time.Second })
+	patience.Until(t, "the frozen connections are given up", func() bool { return time.Since(before) > 12*time.Second })
 	proxy.Thaw()
-	if until(t, "the lease is renewed", func() bool { return renewed().After(before) }); time.Since(before) > 40*time.Second {
+	if patience.Until(t, "the lease is renewed", func() bool { return renewed().After(before) }); time.Since(before) > 40*time.Second {
 		t.Errorf("the lease ran out: %s", time.Since(before))
 	}
 }
@@ -223,8 +206,8 @@ func lives(t *testing.T, cluster *apitest.Cluster) {
 			machine("one")(o)
 			o.Skew, o.Events = skew, told
 		})
-		until(t, "Ready", func() bool { was = get(); return was.Status.Conditions[0].Status == v1.ConditionTrue })
-		until(t, "lease", func() bool { return lease() != nil })
+		patience.Until(t, "Ready", func() bool { was = get(); return was.Status.Conditions[0].Status == v1.ConditionTrue })
+		patience.Until(t, "lease", func() bool { return lease() != nil })
 		if err := takeOver(); !errors.Is(err, ErrTaken) || !errorContains(err, `"one"`) || !errorContains(err, `"two"`) {
 			t.Errorf("KN1: another machine: %v", err)
 		}
@@ -237,8 +220,8 @@ func lives(t *testing.T, cluster *apitest.Cluster) {
 			return told.events
 		}
 		before := lease().Spec.RenewTime.Time
-		until(t, "the clocks differ", func() bool { return len(events()) > 0 })
-		until(t, "the lease is renewed", func() bool { return lease().Spec.RenewTime.After(before) })
+		patience.Until(t, "the clocks differ", func() bool { return len(events()) > 0 })
+		patience.Until(t, "the lease is renewed", func() bool { return lease().Spec.RenewTime.After(before) })
 		if list := events(); len(list) != 1 || !strings.HasPrefix(list[0], "ClockSkew") || skew.ahead().Round(time.Minute) != time.Hour {
 			t.Errorf("KN10: off by %s, told %q", skew.ahead(), list)
 		}
@@ -247,7 +230,7 @@ func lives(t *testing.T, cluster *apitest.Cluster) {
 		beat := get().Status.Conditions[0].LastHeartbeatTime
 		realAgent(t, cluster.Node("edge-1"), machine("one"))
 		node := &v1.Node{}
-		until(t, "published again", func() bool { node = get(); return node.Status.Conditions[0].LastHeartbeatTime.After(beat.Time) })
+		patience.Until(t, "published again", func() bool { node = get(); return node.Status.Conditions[0].LastHeartbeatTime.After(beat.Time) })
 		if now, then := node.Status.Conditions[0].LastTransitionTime, was.Status.Conditions[0].LastTransitionTime; node.UID != was.UID || !now.Equal(&then) {
 			t.Errorf("KN5: Ready since %s after a restart, before since %s", now, then)
 		}
@@ -257,7 +240,7 @@ func lives(t *testing.T, cluster *apitest.Cluster) {
 	if _, err := operator.CoordinationV1().Leases(v1.NamespaceNodeLease).Update(ctx, last, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "KN1: after the lease", func() bool { return takeOver() == nil && get().Labels["owner"] == "two" })
+	patience.Until(t, "KN1: after the lease", func() bool { return takeOver() == nil && get().Labels["owner"] == "two" })
 }
 
 // refusals: the wrong name, the wrong user and no credentials are errors that say what is missing.

@@ -13,30 +13,14 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 
 	"github.com/podwright/podwright/internal/patience"
-	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/kube/apitest"
 	"github.com/podwright/podwright/kube/objects"
 	"github.com/podwright/podwright/runtime/cri"
 )
-
-// until waits for a condition; the test fails after a minute (more with PODWRIGHT_PATIENCE).
-func until(t *testing.T, what string, holds func() bool) time.Duration {
-	t.Helper()
-	began := time.Now()
-	limited, cancel := context.WithTimeout(t.Context(), patience.Of(time.Minute))
-	defer cancel()
-	for !holds() {
-		if timing.Sleep(limited, clock.RealClock{}, 20*time.Millisecond) != nil {
-			t.Fatalf("not in time: %s", what)
-		}
-	}
-	return time.Since(began)
-}
 
 // KO1, KO4, KO6, KO7, KW4: on a real API server, as system:node. A node reads and watches what its pods
 // refer to, and is refused the rest, which is not absence; changes arrive within 2 s.
@@ -93,7 +77,7 @@ func TestAPIServerStore(t *testing.T) {
 		return string(s.Data["key"])
 	}
 	store.Follow(pod)
-	until(t, "the node may read its pod's secrets", func() bool { return text("mine") == "1" && text("none") == "absent" })
+	patience.Until(t, "the node may read its pod's secrets", func() bool { return text("mine") == "1" && text("none") == "absent" })
 	if got := text("other"); got != "unknown" {
 		t.Errorf("KO6: a secret of no pod of the node is %q", got)
 	}
@@ -102,15 +86,15 @@ func TestAPIServerStore(t *testing.T) {
 		s := &v1.Secret{ObjectMeta: meta("mine"), Data: map[string][]byte{"key": []byte(fmt.Sprint(i))}}
 		if i == 6 { // another life
 			check(admin.CoreV1().Secrets(namespace).Delete(ctx, "mine", metav1.DeleteOptions{}))
-			until(t, "the secret is gone", func() bool { return text("mine") == "absent" })
+			patience.Until(t, "the secret is gone", func() bool { return text("mine") == "absent" })
 			_, err = admin.CoreV1().Secrets(namespace).Create(ctx, s, metav1.CreateOptions{})
 		} else {
 			_, err = admin.CoreV1().Secrets(namespace).Update(ctx, s, metav1.UpdateOptions{})
 		}
 		check(err)
-		took = append(took, until(t, "the new content", func() bool { return text("mine") == fmt.Sprint(i) }))
+		took = append(took, patience.Until(t, "the new content", func() bool { return text("mine") == fmt.Sprint(i) }))
 	}
-	until(t, "each change has been told (KO4)", func() bool { return len(told) >= 11 }) // what can be read is told right after
+	patience.Until(t, "each change has been told (KO4)", func() bool { return len(told) >= 11 }) // what can be read is told right after
 	if c, err := store.GetConfigMap(ctx, namespace, "fixed"); err != nil || c.Data["key"] != "1" {
 		t.Errorf("KO3: %v, err %v", c, err)
 	}
@@ -162,14 +146,14 @@ func rewound(t *testing.T, cluster *apitest.Cluster, admin, node *kubernetes.Cli
 	for i := range 20 { // revisions that the backup lacks
 		set(fmt.Sprint("lost", i))
 	}
-	until(t, "the content that will be lost", shows("lost19"))
+	patience.Until(t, "the content that will be lost", shows("lost19"))
 	// Without grace, which would wait for the watches.
 	if err := errors.Join(cluster.APIServer.Kill(), cluster.Rewind(t.Context(), backup)); err != nil {
 		t.Fatal(err)
 	}
 	set("restored")
 	began, silences := time.Now(), 0
-	until(t, "the content after the backup", func() bool {
+	patience.Until(t, "the content after the backup", func() bool {
 		if time.Since(began) > time.Duration(silences+1)*2*time.Second { // nothing has told it
 			silences++
 			clock.Step(10 * time.Minute)

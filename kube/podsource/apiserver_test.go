@@ -115,20 +115,14 @@ func (n *realNode) newest() (names []string, sets int) {
 // shows waits until the newest set has exactly these pods.
 func (n *realNode) shows(when string, limit time.Duration, names ...string) {
 	n.t.Helper()
-	began := time.Now()
-	limit = testpatience.Of(limit)
-	ctx, cancel := context.WithTimeout(n.t.Context(), limit)
-	defer cancel()
-	for {
+	took := testpatience.Within(n.t, limit, when, func() error {
 		got, sets := n.newest()
-		if sets > 0 && slices.Equal(got, names) {
-			n.t.Logf("%s: after %s", when, time.Since(began).Round(time.Millisecond))
-			return
+		if sets == 0 || !slices.Equal(got, names) {
+			return fmt.Errorf("the newest of %d sets is %q, want %q; health %+v", sets, got, names, n.source.Health())
 		}
-		if timing.Sleep(ctx, clock.RealClock{}, 20*time.Millisecond) != nil {
-			n.t.Fatalf("%s: after %s the newest of %d sets is %q, want %q; health %+v", when, limit, sets, got, names, n.source.Health())
-		}
-	}
+		return nil
+	})
+	n.t.Logf("%s: after %s", when, took.Round(time.Millisecond))
 }
 
 // TestAPIServerPods (KS1, KS3, KS4, KS5, KS6, KS10): on a real API server, pods come and

@@ -115,22 +115,6 @@ func (n *node) start(sandbox, name, script string) (id string) {
 	return id
 }
 
-// eventually asks again until check says yes.
-func (n *node) eventually(what string, check func() bool) {
-	n.Helper()
-	ctx, cancel := context.WithTimeout(n.Context(), patience.Of(30*time.Second))
-	defer cancel()
-	ticker := time.NewTicker(50 * time.Millisecond)
-	defer ticker.Stop()
-	for !check() {
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			n.Fatalf("it is not so that %s", what)
-		}
-	}
-}
-
 func podOf(summary *stats.Summary, name string) *stats.PodStats {
 	for i := range summary.Pods {
 		if summary.Pods[i].PodRef.Name == name {
@@ -162,7 +146,7 @@ func TestContainerdStats(t *testing.T) {
 		return summary
 	}
 	var summary *stats.Summary
-	n.eventually("both use CPU time, and rates are known", func() bool {
+	patience.Until(n, "both use CPU time, and rates are known", func() bool {
 		summary = read()
 		for _, name := range []string{"own", "plain"} {
 			p := podOf(summary, name)
@@ -208,7 +192,7 @@ func TestContainerdStats(t *testing.T) {
 		t.Errorf("a container that has ended: %+v", p.Containers)
 	}
 	n.start(plain, "again", busy)
-	n.eventually("the new container is there and adds to the pod", func() bool {
+	patience.Until(n, "the new container is there and adds to the pod", func() bool {
 		p := podOf(read(), "plain")
 		return len(p.Containers) == 1 && *p.CPU.UsageCoreNanoSeconds > last
 	})
@@ -264,12 +248,12 @@ func TestContainerdThatHangs(t *testing.T) {
 			t.Errorf("%s: %d %q", why, code, lines)
 		}
 	}
-	n.eventually("the container is measured", well)
+	patience.Until(n, "the container is measured", well)
 	if err := syscall.Kill(n.instance.PID(), syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	// A signal is on its way for a moment, and a program with many threads stops one by one.
-	n.eventually("all of containerd is stopped", func() bool {
+	patience.Until(n, "all of containerd is stopped", func() bool {
 		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", n.instance.PID()))
 		for _, thread := range threads {
 			if stat, err := os.ReadFile(thread); err != nil || !strings.Contains(string(stat), ") T ") {
@@ -282,11 +266,11 @@ func TestContainerdThatHangs(t *testing.T) {
 	if err := syscall.Kill(n.instance.PID(), syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	n.eventually("it goes on", well)
+	patience.Until(n, "it goes on", well)
 	n.instance.Kill9()
 	ill("killed")
 	n.instance.Restart()
-	n.eventually("it goes on after a restart", well)
+	patience.Until(n, "it goes on after a restart", well)
 }
 
 // valuesOf are those of the series that begin and contain.

@@ -114,22 +114,6 @@ func (p *pod) status(id string) *runtimeapi.ContainerStatus {
 	return response.GetStatus()
 }
 
-// eventually asks again until check says yes or the test runs out of time.
-func eventually(t *testing.T, what string, check func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience.Of(30*time.Second))
-	defer cancel()
-	ticker := time.NewTicker(20 * time.Millisecond)
-	defer ticker.Stop()
-	for !check() {
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			t.Fatalf("timed out: %s", what)
-		}
-	}
-}
-
 // containerd is killed and comes back: nothing about the pod has changed, a
 // container that ended meanwhile has its own exit code or, on a runtime that can no
 // longer know it, 255 and the reason Unknown, and the client needs no help to find
@@ -143,7 +127,7 @@ func TestContainerdKilled(t *testing.T) {
 	runs := p.start("runs", "sleep", "3600")
 	created := p.create("created", "sleep", "3600")
 	ends := p.start("ends", "sh", "-c", "trap 'exit 5' TERM; touch /up; while :; do sleep 0.05; done")
-	eventually(t, "the container listens to SIGTERM, which PID 1 ignores before", func() bool {
+	patience.Until(t, "the container listens to SIGTERM, which PID 1 ignores before", func() bool {
 		_, _, err := c.ExecSync(ctx, ends, []string{"test", "-e", "/up"}, 0)
 		return err == nil
 	})
@@ -162,11 +146,11 @@ func TestContainerdKilled(t *testing.T) {
 	if err := unix.Kill(endsPID, unix.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the container ends while containerd is down", func() bool {
+	patience.Until(t, "the container ends while containerd is down", func() bool {
 		return errors.Is(unix.Kill(endsPID, 0), unix.ESRCH)
 	})
 	i.Restart()
-	eventually(t, "client reconnects", func() bool {
+	patience.Until(t, "client reconnects", func() bool {
 		_, err := c.Version(ctx, cri.APIVersion)
 		return err == nil
 	})
@@ -182,7 +166,7 @@ func TestContainerdKilled(t *testing.T) {
 	if diff := cmp.Diff(sandboxBefore, sandboxAfter, protocmp.Transform()); diff != "" {
 		t.Errorf("sandbox changed, its address included (-before +after):\n%s", diff)
 	}
-	eventually(t, "the exit of a container is noticed", func() bool {
+	patience.Until(t, "the exit of a container is noticed", func() bool {
 		return p.status(ends).GetState() == runtimeapi.ContainerState_CONTAINER_EXITED
 	})
 	switch s := p.status(ends); {
