@@ -38,12 +38,12 @@ var userOptions = map[string]string{
 	"Resizes": "StaticCPU StaticMemory Swap",
 	"Workers": `SyncFrequency SetupBackOff TerminatingBackOff SetupDeadline TerminatingDeadline
 		TerminatedDeadline StuckAfter DrainTimeout TerminateGrace Rand`,
-	"PLEG":   "Period QuietPeriod HealthThreshold Inspections ListTimeout InspectTimeout WriteOffAfter ConfirmVanished Rand",
+	"PLEG":   "Period QuietPeriod Inspections ListTimeout InspectTimeout WriteOffAfter ConfirmVanished Rand",
 	"Loop":   "SourceDeadline HousekeepingPeriod StuckAfter",
-	"Status": "Jitter HoldTerminal MaxInFlight SendTimeout MinBackoff MaxBackoff ResyncPeriod History",
-	"Probes": `Handler HTTP2 GRPCTLS Timing MinPeriod SubSecondExec FastUntilReady StartSpread RecordMaxAge NetworkSlots
+	"Status": "Jitter HoldTerminal MaxInFlight SendTimeout History",
+	"Probes": `Handler HTTP2 GRPCTLS Timing MinPeriod SubSecondExec FastUntilReady StartSpread NetworkSlots
 		ExecSlots PodSlots Rand`,
-	"Checkpoints": "Store Keys TrustPlain LazyDelay RetryMin RetryMax Reserve",
+	"Checkpoints": "Store Keys TrustPlain Reserve",
 	"Cleanup":     "Veto Rates CollectPeriod",
 	"Mirrors":     "Client Node",
 }

@@ -257,7 +257,7 @@ func (a *Agent) makeObjects(c *podwright.Config) error {
 	issued := tokens.Options{Client: a.clients.all, Cache: a.keeping.cache, Clock: c.Clock, Logger: c.Observe.Logger.WithName("tokens")}
 	var problems [6]error
 	a.objects, problems[0] = objects.New(objects.Options{
-		Client: a.clients.objects, TTL: a.options.ObjectTTL, Pods: a.following, Cache: a.keeping.cache, Clock: c.Clock, Logger: logger,
+		Client: a.clients.objects, Pods: a.following, Cache: a.keeping.cache, Clock: c.Clock, Logger: logger,
 	})
 	a.services, problems[1] = objects.NewServices(lists)
 	a.classes, problems[2] = objects.NewRuntimeClasses(lists)

@@ -89,9 +89,6 @@ func settingsOf(o *Options, c *podwright.Config) settings {
 		SeccompDefault: c.Pods.SeccompDefault, AllowedUnsafeSysctls: c.Admission.AllowedSysctls,
 	}
 	s.Authentication.Webhook.Enabled, s.Authorization.Mode = true, "Webhook"
-	if o.ObjectTTL > 0 {
-		s.ChangeDetection = "Cache"
-	}
 	if size := cmp.Or(c.Storage.LogRotation.MaxSize, 10<<20); size > 0 {
 		s.ContainerLogSize = resource.NewQuantity(size, resource.BinarySI).String()
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/rest"
@@ -43,9 +42,6 @@ type Options struct {
 	Node node.Options
 	// WhenGone says what happens after the Node was deleted.
 	WhenGone Policy
-	// ObjectTTL means that config maps and secrets are read on demand, when the last read is at
-	// least this long ago, instead of being watched. 0 means that they are watched.
-	ObjectTTL time.Duration
 	// Server is the HTTPS server through which kubectl reaches logs, exec, attach and port-forward.
 	// Zero means that there is none, and that these fail.
 	Server Server

@@ -52,7 +52,7 @@ type HungPod struct {
 // Health reports how well the runtime can be read.
 func (g *Generator) Health() Health {
 	now := g.options.Clock.Now()
-	h := g.health.judge(now, g.options.HealthThreshold)
+	h := g.health.judge(now, healthThreshold)
 	h.WrittenOff = g.lostReads.count() + g.lostHidden.count() + g.lostLists.count() + g.lostStreams.count()
 	g.mu.Lock()
 	defer g.unlock()

@@ -40,9 +40,6 @@ type Options struct {
 	// QuietPeriod, if larger than Period, replaces it while nothing has changed for 10 s and the
 	// event stream is up (B7). Values above 5 s are refused. 0 means never.
 	QuietPeriod time.Duration
-	// HealthThreshold is the age of the last successful list beyond which
-	// Health has an error. 0 means 3 min.
-	HealthThreshold time.Duration
 
 	// Inspections bounds how many pods are read at the same time. 0 means 8; 1 reads one pod after
 	// the other, in order of UID. A reading that gets no answer within 0.5 s no longer counts.
@@ -76,12 +73,13 @@ type Options struct {
 const (
 	defaultPeriod          = time.Second
 	maxQuietPeriod         = 5 * time.Second
-	defaultHealthThreshold = 3 * time.Minute
 	defaultInspections     = 8
 	defaultListTimeout     = 30 * time.Second
 	defaultInspectTimeout  = 10 * time.Second
 	defaultWriteOffAfter   = 30 * time.Second
 	defaultConfirmVanished = 2
+	// healthThreshold is the age of the last successful list beyond which Health has an error.
+	healthThreshold = 3 * time.Minute
 )
 
 // complete fills in the defaults and reports every problem at once.
@@ -97,7 +95,6 @@ func (o Options) complete() (Options, error) {
 	}
 	duration("Period", &o.Period, defaultPeriod)
 	duration("QuietPeriod", &o.QuietPeriod, o.Period)
-	duration("HealthThreshold", &o.HealthThreshold, defaultHealthThreshold)
 	duration("ListTimeout", &o.ListTimeout, defaultListTimeout)
 	duration("InspectTimeout", &o.InspectTimeout, defaultInspectTimeout)
 	duration("WriteOffAfter", &o.WriteOffAfter, max(defaultWriteOffAfter, o.InspectTimeout))

@@ -45,7 +45,7 @@ func (m *Manager) before(pod *v1.Pod, container string, k Kind, p *v1.Probe, per
 	}
 	before := decide.Restore(decide.Rules{
 		Kind: k, Period: period(), Failure: thresholdsOf(k, p).Failure,
-		MaxAge: m.options.RecordMaxAge, Lost: decide.DeclaredLost(&pod.Status),
+		MaxAge: recordMaxAge, Lost: decide.DeclaredLost(&pod.Status),
 	}, record, m.options.Clock.Now())
 	return &before
 }

@@ -24,7 +24,9 @@ const (
 	defaultPodSlots     = 8
 	defaultMinPeriod    = 100 * time.Millisecond
 	lowestMinPeriod     = 10 * time.Millisecond
-	defaultRecordMaxAge = 5 * time.Minute
+	// recordMaxAge is how old a record of Memory may be, if two periods of its probe are not longer; an older one
+	// says only whether a container has started (8.6).
+	recordMaxAge = 5 * time.Minute
 )
 
 // EventRecorder receives events about containers whose probes fail.
@@ -78,9 +80,6 @@ type Options struct {
 	// StartSpread bounds the random wait before the first run of a probe that is
 	// added early in the engine's life (2.3). 0 means one period.
 	StartSpread time.Duration
-	// RecordMaxAge is how old a record of Memory may be, if two periods of its probe are not longer;
-	// an older one says only whether a container has started (8.6). 0 means 5 min.
-	RecordMaxAge time.Duration
 
 	// NetworkSlots and ExecSlots bound how many probes of a kind run at once, PodSlots how many of
 	// one pod (9.2). 0 means 64, 16 and 8. A probe that gets no answer within 0.5 s no longer takes
@@ -118,7 +117,6 @@ func (o *Options) complete() error {
 		{"MinPeriod", &o.MinPeriod, defaultMinPeriod},
 		{"FastUntilReady", &o.FastUntilReady, 0},
 		{"StartSpread", &o.StartSpread, 0},
-		{"RecordMaxAge", &o.RecordMaxAge, defaultRecordMaxAge},
 	} {
 		if *d.value < 0 {
 			problems = append(problems, fmt.Errorf("%s is negative: %v", d.name, *d.value))

@@ -355,7 +355,7 @@ func (m *Manager) fast(w *worker, current Result) time.Duration {
 
 // stale reports whether a record would soon be too old to be believed (8.6).
 func (m *Manager) stale(w *worker, now time.Duration) bool {
-	return w.remembered == 0 || now-w.remembered > m.options.RecordMaxAge/2
+	return w.remembered == 0 || now-w.remembered > recordMaxAge/2
 }
 
 // remember records what is known about a worker's container.

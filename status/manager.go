@@ -67,14 +67,6 @@ type Options struct {
 	MaxInFlight int
 	// SendTimeout ends the context of one send. 0 means 30 s.
 	SendTimeout time.Duration
-	// MinBackoff and MaxBackoff bound the delay after failed sends, per pod and
-	// sink. 0 means 1 s and 30 s (8.7).
-	MinBackoff time.Duration
-	MaxBackoff time.Duration
-	// ResyncPeriod is how soon a send that waits for something outside is tried again: the sink
-	// does not know the pod, the mirror pod is missing, or a terminal phase was held back. 0 means
-	// 10 s (8.1).
-	ResyncPeriod time.Duration
 	// History is how many changes are kept for watchers that lag behind.
 	// 0 means 512.
 	History int
@@ -156,16 +148,6 @@ func NewManager(options Options) *Manager {
 	}
 	if options.SendTimeout <= 0 {
 		options.SendTimeout = 30 * time.Second
-	}
-	if options.MinBackoff <= 0 {
-		options.MinBackoff = time.Second
-	}
-	if options.MaxBackoff <= 0 {
-		options.MaxBackoff = 30 * time.Second
-	}
-	options.MaxBackoff = max(options.MaxBackoff, options.MinBackoff)
-	if options.ResyncPeriod <= 0 {
-		options.ResyncPeriod = 10 * time.Second
 	}
 	if options.History <= 0 {
 		options.History = 512

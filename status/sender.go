@@ -144,6 +144,15 @@ func (s *sender) recheck(e *entry) {
 // sandboxPatience is how long a new sandbox of a pod waits for more news before an API is told.
 const sandboxPatience = 10 * time.Second
 
+const (
+	// minBackoff and maxBackoff bound the delay after failed sends, per pod and sink (8.7).
+	minBackoff = time.Second
+	maxBackoff = 30 * time.Second
+	// resyncPeriod is how soon a send that waits for something outside is tried again: the sink does not know the
+	// pod, the mirror pod is missing, or a terminal phase was held back (8.1).
+	resyncPeriod = 10 * time.Second
+)
+
 // push makes a delivery ready unless it backs off, is in flight, or has only a status of an earlier
 // process.
 func (s *sender) push(d *delivery) {
@@ -299,7 +308,7 @@ type outcome struct {
 	target types.UID
 	// acked: the sink has the job's version.
 	acked bool
-	// outside: look again after ResyncPeriod or, if hold is not 0, after hold, because the round
+	// outside: look again after resyncPeriod or, if hold is not 0, after hold, because the round
 	// waits for the journal.
 	outside bool
 	hold    time.Duration
@@ -401,7 +410,7 @@ func (s *sender) finish(d *delivery, j job, o outcome) (gaveUp bool) {
 	switch {
 	case d.closed:
 	case o.err != nil:
-		s.delay(d, retryDelay(options.MinBackoff, options.MaxBackoff, d.failures, options.Jitter()))
+		s.delay(d, retryDelay(minBackoff, maxBackoff, d.failures, options.Jitter()))
 	case d.again || d.acked < d.entry.version && !o.outside:
 		s.push(d)
 	case o.hold > 0:
@@ -414,7 +423,7 @@ func (s *sender) finish(d *delivery, j job, o outcome) (gaveUp bool) {
 		s.delay(d, o.hold)
 	case o.outside:
 		d.outside = true
-		s.delay(d, options.ResyncPeriod)
+		s.delay(d, resyncPeriod)
 	}
 	if d.entry.finished && d.state == idle {
 		s.manager.dropDeleted(d.entry)

@@ -51,7 +51,7 @@ const (
 	// manager reads and merges again, with back-off.
 	Conflict
 	// Gone: the sink does not know the pod. Nothing is lost, but nothing can be stored either; the
-	// manager offers the status again after Options.ResyncPeriod until the pod is forgotten. For a
+	// manager offers the status again after 10 s until the pod is forgotten. For a
 	// finished pod of an API, whose UID never comes back, it does not ask again.
 	Gone
 	// Recreated: the pod with this namespace and name has another UID. The status is dropped; a

@@ -3,7 +3,6 @@ package events
 import (
 	"cmp"
 	"errors"
-	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/kubernetes"
@@ -22,9 +21,6 @@ type Options struct {
 	// MaxQueued is how many events wait for the server at most. Beyond that, the oldest are
 	// dropped. 0 means 1,000.
 	MaxQueued int
-	// FlushTimeout is how long [Recorder.Run] continues after its context ends, to send queued
-	// events. 0 means 5 s; a negative number means not at all.
-	FlushTimeout time.Duration
 	// Clock is the agent's time. Nil means the real clock.
 	Clock clock.WithTicker
 	// Logger gets the server's refusals, and how many events were dropped. Zero means silent.
@@ -44,7 +40,6 @@ func (o *Options) complete() error {
 	}
 	o.Component = cmp.Or(o.Component, "podwright")
 	o.MaxQueued = cmp.Or(o.MaxQueued, 1000)
-	o.FlushTimeout = cmp.Or(o.FlushTimeout, 5*time.Second)
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}

@@ -23,16 +23,15 @@ const (
 	// retryMin and retryMax bound the pause after a call that failed.
 	retryMin = time.Second
 	retryMax = 30 * time.Second
+	// flushTimeout is how long Run continues after its context ends, to send queued events.
+	flushTimeout = 5 * time.Second
 )
 
-// Run sends events until ctx ends, then the queued ones for at most Options.FlushTimeout, and
+// Run sends events until ctx ends, then the queued ones for at most 5 s, and
 // returns nil. Call it once.
 func (r *Recorder) Run(ctx context.Context) error {
 	r.sendAll(ctx, true)
-	if r.options.FlushTimeout < 0 {
-		return nil
-	}
-	flush, cancel := timing.WithTimeout(context.WithoutCancel(ctx), r.options.Clock, r.options.FlushTimeout)
+	flush, cancel := timing.WithTimeout(context.WithoutCancel(ctx), r.options.Clock, flushTimeout)
 	defer cancel()
 	r.held.release(r.options.Clock.Now())
 	r.sendAll(flush, false)

@@ -24,6 +24,11 @@ const (
 	maxReviews = 16
 	// badTokenTTL is how long a token that was found invalid is refused without another review.
 	badTokenTTL = 30 * time.Second
+	// tokenTTL is how long a valid token is accepted without another review.
+	tokenTTL = 2 * time.Minute
+	// allowTTL and denyTTL are how long a decision holds.
+	allowTTL = 5 * time.Minute
+	denyTTL  = 30 * time.Second
 	// maxToken is longer than any token.
 	maxToken = 32 << 10
 )
@@ -111,7 +116,7 @@ func (a *access) user(r *http.Request) (authentication.UserInfo, error) {
 		a.bad.put(key, struct{}{}, badTokenTTL)
 		return authentication.UserInfo{}, errNoUser
 	}
-	a.tokens.put(key, review.Status.User, a.options.TokenTTL)
+	a.tokens.put(key, review.Status.User, tokenTTL)
 	return review.Status.User, nil
 }
 
@@ -180,9 +185,9 @@ func (a *access) right(ctx context.Context, user authentication.UserInfo, verb, 
 	if err != nil {
 		return false, fmt.Errorf("review of access: %w", err)
 	}
-	allowed, ttl := review.Status.Allowed && !review.Status.Denied, a.options.DenyTTL
+	allowed, ttl := review.Status.Allowed && !review.Status.Denied, denyTTL
 	if allowed {
-		ttl = a.options.AllowTTL
+		ttl = allowTTL
 	}
 	a.rights.put(key, allowed, ttl)
 	return allowed, nil

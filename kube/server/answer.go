@@ -27,6 +27,10 @@ const (
 	// bodyTimeout and maxBody bound the body of a request, which is ignored.
 	bodyTimeout = 10 * time.Second
 	maxBody     = 64 << 10
+	// streamIdle ends any stream and followed log of which the client reads nothing for this long, and a stream that the
+	// server itself serves if nothing passes on its connection. A client that is there keeps an exec or attach open,
+	// however silent the command is: heartbeats pass over a WebSocket, and the client's pings over SPDY.
+	streamIdle = 4 * time.Hour
 )
 
 // patient answers with next, and limits the time that clients have to send and to read.
@@ -37,7 +41,7 @@ func (s *Server) patient(next http.Handler) http.Handler {
 		defer cancel()
 		a := &answer{
 			ResponseWriter: w, control: http.NewResponseController(w), clock: s.options.Clock,
-			piece: pieceTimeout, idle: s.options.IdleTimeout, over: over, end: cancel,
+			piece: pieceTimeout, idle: streamIdle, over: over, end: cancel,
 		}
 		a.renew()
 		defer a.leave()

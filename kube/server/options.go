@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"path/filepath"
-	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
@@ -77,16 +76,6 @@ type Options struct {
 	Tokens authenticationclient.TokenReviewsGetter
 	// Access decides what a user may do. Nil means nothing, for every user.
 	Access authorizationclient.SubjectAccessReviewsGetter
-	// TokenTTL is how long a valid token is accepted without another review. 0 means 2 min.
-	TokenTTL time.Duration
-	// AllowTTL and DenyTTL are how long a decision holds. 0 means 5 min and 30 s.
-	AllowTTL, DenyTTL time.Duration
-
-	// IdleTimeout ends any stream and followed log of which the client reads nothing for this long, and
-	// a stream that the server itself serves if nothing passes on its connection. A client that is there
-	// keeps an exec or attach open, however silent the command is: heartbeats pass over a WebSocket, and
-	// the client's pings over SPDY. 0 means 4 h.
-	IdleTimeout time.Duration
 	// Clock is the time of reviews, of certificates and of the deadlines of connections; a clock
 	// that is behind the machine's cuts off clients. Nil means the real clock.
 	Clock clock.Clock
@@ -107,23 +96,6 @@ func (o *Options) complete() error {
 	}
 	if o.CheckpointDir != "" && !filepath.IsAbs(o.CheckpointDir) {
 		problems = append(problems, fmt.Errorf("the path CheckpointDir %q is not absolute", o.CheckpointDir))
-	}
-	for _, d := range []struct {
-		name  string
-		value *time.Duration
-		def   time.Duration
-	}{
-		{"TokenTTL", &o.TokenTTL, 2 * time.Minute},
-		{"AllowTTL", &o.AllowTTL, 5 * time.Minute},
-		{"DenyTTL", &o.DenyTTL, 30 * time.Second},
-		{"IdleTimeout", &o.IdleTimeout, 4 * time.Hour},
-	} {
-		if *d.value < 0 {
-			problems = append(problems, fmt.Errorf("%s %s is negative", d.name, *d.value))
-		}
-		if *d.value == 0 {
-			*d.value = d.def
-		}
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}

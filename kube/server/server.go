@@ -42,7 +42,7 @@ func New(options Options) (*Server, error) {
 	s := &Server{options: options}
 	s.access = newAccess(&s.options)
 	s.streams = streams{
-		engine: options.Engine, runtime: options.Runtime, dial: dialer().DialContext, idle: options.IdleTimeout, clock: options.Clock, log: options.Logger,
+		engine: options.Engine, runtime: options.Runtime, dial: dialer().DialContext, idle: streamIdle, clock: options.Clock, log: options.Logger,
 	}
 	s.streams.urls, _ = options.Runtime.(cri.Streamer)
 	s.streams.direct, _ = options.Runtime.(cri.DirectStreamer)

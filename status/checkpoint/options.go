@@ -3,7 +3,6 @@ package checkpoint
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/go-logr/logr"
 	"go.opentelemetry.io/otel/metric"
@@ -40,11 +39,6 @@ type Options struct {
 	BootID string
 	// Clock dates records and times writes. Nil means the real clock.
 	Clock clock.WithDelayedExecution
-	// LazyDelay is how long a lazy change waits for others to be written with it. 0 means 1 s.
-	LazyDelay time.Duration
-	// RetryMin and RetryMax bound the pause after a failed write; it doubles in
-	// between. 0 means 1 s and 60 s (spec/status.md 9.11).
-	RetryMin, RetryMax time.Duration
 	// Reserve is how many bytes of the disk the store sets apart, if it can, to give up when a
 	// record no longer fits (IN4). 0 means 1 MiB; negative means none.
 	Reserve int64
@@ -75,16 +69,6 @@ func (o *Options) setDefaults() {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	if o.LazyDelay <= 0 {
-		o.LazyDelay = time.Second
-	}
-	if o.RetryMin <= 0 {
-		o.RetryMin = time.Second
-	}
-	if o.RetryMax <= 0 {
-		o.RetryMax = time.Minute
-	}
-	o.RetryMax = max(o.RetryMax, o.RetryMin)
 	if o.Reserve == 0 {
 		o.Reserve = 1 << 20
 	}

@@ -41,7 +41,7 @@ func (k *Keeper) keepReserve(now time.Time) time.Duration {
 		k.spend(time.Time{})
 		return -1
 	case r.held: // it was given up a moment ago: there is no room
-		r.held, r.retry = false, now.Add(k.options.RetryMax)
+		r.held, r.retry = false, now.Add(retryMax)
 		k.spend(now)
 		k.logLater(func() { k.options.Logger.Info("The disk is full, the space set apart for checkpoints was given up") })
 	}
@@ -53,8 +53,8 @@ func (k *Keeper) keepReserve(now time.Time) time.Duration {
 			k.logLater(func() { k.options.Logger.Error(err, "No space can be set apart for checkpoints") })
 			k.spend(now)
 		}
-		r.retry = now.Add(k.options.RetryMax)
-		return k.options.RetryMax
+		r.retry = now.Add(retryMax)
+		return retryMax
 	}
 	r.held, r.retry = true, time.Time{}
 	k.spend(time.Time{})

@@ -14,7 +14,7 @@ import (
 )
 
 // TestEveryChangeIsWrittenInItsTime: among many records, a durable change is on the disk at once, and
-// a lazy one after LazyDelay, whatever else changes meanwhile (status.md 9.2).
+// a lazy one after lazyDelay, whatever else changes meanwhile (status.md 9.2).
 func TestEveryChangeIsWrittenInItsTime(t *testing.T) {
 	for range 20 {
 		seed := rand.Uint64()

@@ -18,6 +18,11 @@ import (
 const (
 	maxBatch = 1024
 	maxLazy  = 128
+	// lazyDelay is how long a lazy change waits for others to be written with it.
+	lazyDelay = time.Second
+	// retryMin and retryMax bound the pause after a failed write; it doubles in between (spec/status.md 9.11).
+	retryMin = time.Second
+	retryMax = time.Minute
 )
 
 // job is one record to be written.
@@ -152,7 +157,7 @@ func (k *Keeper) next(now time.Time) (jobs []job, wait time.Duration) {
 func (k *Keeper) wakeAt(e *entry) time.Time {
 	at := e.since
 	if e.durable <= e.written {
-		at = at.Add(k.options.LazyDelay)
+		at = at.Add(lazyDelay)
 	}
 	if at.Before(e.retry) {
 		at = e.retry
@@ -303,7 +308,7 @@ func (k *Keeper) succeeded(e *entry, j job) {
 func (k *Keeper) failed(e *entry, err error) {
 	e.err = err
 	e.failures++
-	e.pause = backoff.Next(k.options.RetryMin, k.options.RetryMax, e.pause)
+	e.pause = backoff.Next(retryMin, retryMax, e.pause)
 	e.retry = k.options.Clock.Now().Add(e.pause)
 }
 
@@ -376,7 +381,7 @@ func (k *Keeper) recover() (t turn) {
 	if k.fault.err == nil {
 		return t
 	}
-	soon := k.options.Clock.Now().Add(k.options.RetryMin)
+	soon := k.options.Clock.Now().Add(retryMin)
 	failing := false
 	for _, e := range k.dirty {
 		if e.err == nil {
