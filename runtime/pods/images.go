@@ -50,6 +50,10 @@ type ImagePullOptions struct {
 
 const defaultPullBurst = 10
 
+// backOffSeen is how long after a failed pull its back-off shows, and with it the end of the
+// back-off. The worker's own pause is of no use: it doubles with each step, so it would soon be longer.
+const backOffSeen = time.Second
+
 func (o *ImagePullOptions) complete() error {
 	var problems []error
 	if o.Rate < 0 {
@@ -115,6 +119,9 @@ func (st *starting) pullFailure(err error) *startFailure {
 	var e *images.Error
 	if errors.As(err, &e) {
 		f.reason, f.message, f.retryAt, f.held = e.Reason, e.Message, e.RetryAt, !e.RetryAt.IsZero()
+		if e.BackOff > 0 {
+			f.lookAt = st.m.options.Clock.Now().Add(min(backOffSeen, e.BackOff/2))
+		}
 	}
 	if st.secretsMissing || st.credentialsMissing {
 		f.err = st.m.waits(err)

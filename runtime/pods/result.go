@@ -38,7 +38,8 @@ type Result struct {
 	// Acted is true if the runtime was asked to change anything, successfully
 	// or not: the pod's status should be read again.
 	Acted bool
-	// RetryAt is the earliest end of a back-off, zero if none is running.
+	// RetryAt is when another sync makes sense: at the earliest end of a back-off, or soon after
+	// a pull that failed, to show its back-off. Zero: there is neither.
 	RetryAt time.Time
 	// Again is true if another sync should follow at once: the pod was reset
 	// (spec/runtime.md 6.9).

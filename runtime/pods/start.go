@@ -26,7 +26,9 @@ type startFailure struct {
 	// kept the container from being tried.
 	retryAt time.Time
 	held    bool
-	name    string
+	// lookAt is when a failure without retryAt has become a back-off, zero if it becomes none.
+	lookAt time.Time
+	name   string
 }
 
 func (f *startFailure) Error() string {
@@ -35,8 +37,13 @@ func (f *startFailure) Error() string {
 
 func (f *startFailure) Unwrap() error { return f.err }
 
-// RetryAt is when the back-off that holds the container ends, zero if none does.
-func (f *startFailure) RetryAt() time.Time { return f.retryAt }
+// RetryAt is when the next sync makes sense for this container, zero if that is not known.
+func (f *startFailure) RetryAt() time.Time {
+	if f.retryAt.IsZero() {
+		return f.lookAt
+	}
+	return f.retryAt
+}
 
 // starting is one container that is being started.
 type starting struct {

@@ -199,7 +199,7 @@ func (s *podSync) start(ctx context.Context, c member) error {
 		r.Reason, r.Message, r.RetryAt = failure.reason, failure.message, failure.retryAt
 		r.Err = failure
 		s.result.Err = errors.Join(s.result.Err, failure)
-		s.retryAt(failure.retryAt)
+		s.retryAt(failure.RetryAt())
 	}
 	s.result.Actions = append(s.result.Actions, r)
 	s.m.noteStart(s.pod.UID, r)
@@ -217,7 +217,7 @@ func (s *podSync) stopped(err error) {
 	}
 }
 
-// retryAt keeps the earliest end of a back-off.
+// retryAt keeps the earliest moment at which another sync makes sense.
 func (s *podSync) retryAt(at time.Time) {
 	if !at.IsZero() && (s.result.RetryAt.IsZero() || at.Before(s.result.RetryAt)) {
 		s.result.RetryAt = at

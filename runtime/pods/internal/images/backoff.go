@@ -63,7 +63,8 @@ func (p *Puller) lack(key failureKey, lacking bool, creds string) {
 	}
 }
 
-func (p *Puller) fail(key failureKey, err error, now time.Time) {
+// fail notes a pull that failed and returns how long the next one must wait.
+func (p *Puller) fail(key failureKey, err error, now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	f := p.failed[key]
@@ -74,6 +75,7 @@ func (p *Puller) fail(key failureKey, err error, now time.Time) {
 	f.count++
 	f.delay = backoff.Grow(p.options.Initial, p.options.Max, p.options.Factor, f.count)
 	f.last, f.err = now, err
+	return f.delay
 }
 
 func (p *Puller) succeed(key failureKey) {

@@ -29,6 +29,8 @@ type Error struct {
 	Message string
 	// RetryAt is the end of the back-off, if one holds the pull.
 	RetryAt time.Time
+	// BackOff is the back-off that begins with this failure, 0 if none does.
+	BackOff time.Duration
 	Err     error
 }
 

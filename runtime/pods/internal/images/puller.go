@@ -253,10 +253,10 @@ func (p *Puller) pull(ctx context.Context, r Request, f *flight, lookup func() (
 	case err != nil && ctx.Err() != nil:
 		return Image{}, err
 	case err != nil:
-		p.fail(key, err, p.options.Clock.Now())
+		delay := p.fail(key, err, p.options.Clock.Now())
 		p.lack(key, r.Lacking != nil && r.Lacking(), creds())
 		r.Event(v1.EventTypeWarning, "Failed", "Failed to pull image %q: %v", f.spec.Image, err)
-		return Image{}, &Error{Reason: class(err), Message: message(err), Err: err}
+		return Image{}, &Error{Reason: class(err), Message: message(err), BackOff: delay, Err: err}
 	}
 	p.succeed(key)
 	r.Event(v1.EventTypeNormal, "Pulled", "Successfully pulled image %q in %s (%s including waiting). Image size: %d bytes.",
