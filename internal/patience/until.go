@@ -16,7 +16,7 @@ func Within(t testing.TB, limit time.Duration, what string, check func() error) 
 	t.Helper()
 	limit = Of(limit)
 	machine := clock.RealClock{}
-	ticker := machine.NewTicker(10 * time.Millisecond)
+	ticker := machine.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
 	ctx, cancel := timing.WithTimeout(t.Context(), machine, limit)
 	defer cancel()
