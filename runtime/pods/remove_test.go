@@ -399,7 +399,7 @@ func TestTerminationMessage(t *testing.T) {
 	}
 	log := file(w.opts.LogDir, "p/c/0.log", lines.String()+"2026-01-01T00:00:00Z stderr P the \n2026-01-01T00:00:00Z stderr F end\n")
 	wantLog := func(s string) bool {
-		return strings.HasPrefix(s, "line 22\n") && strings.HasSuffix(s, "line 99\nthe end\n")
+		return strings.HasPrefix(s, "line 21\n") && strings.HasSuffix(s, "line 99\nthe end\n")
 	}
 	is := func(want string) func(string) bool { return func(s string) bool { return s == want } }
 	const fallback = string(v1.TerminationMessageFallbackToLogsOnError)

@@ -1,7 +1,6 @@
 package pods
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"io/fs"
@@ -12,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/pods/containerlog"
 	"github.com/podwright/podwright/runtime/pods/internal/logrotate"
 	"github.com/podwright/podwright/runtime/pods/internal/meta"
 	"github.com/podwright/podwright/runtime/pods/internal/poddir"
@@ -130,22 +130,6 @@ func tail(f *os.File, limit int64) (string, error) {
 // logTail takes the last lines out of a log in the runtime's format
 // (spec/runtime.md 18.3).
 func logTail(log string) string {
-	lines := strings.Split(strings.TrimSuffix(log, "\n"), "\n") // the last one may have no end yet
-	lines = lines[max(0, len(lines)-maxLogLines):]
-	var out bytes.Buffer
-	for _, line := range lines {
-		fields := strings.SplitN(line, " ", 4)
-		if len(fields) < 4 {
-			continue // cut off at the front, or foreign
-		}
-		out.WriteString(fields[3])
-		if tag, _, _ := strings.Cut(fields[2], ":"); tag != "P" {
-			out.WriteByte('\n')
-		}
-	}
-	text := out.Bytes()
-	if len(text) > maxLogMessage {
-		text = text[len(text)-maxLogMessage:]
-	}
-	return strings.ToValidUTF8(string(text), "")
+	text := containerlog.LastLines([]byte(log), maxLogLines)
+	return strings.ToValidUTF8(string(text[max(0, len(text)-maxLogMessage):]), "")
 }

@@ -26,7 +26,7 @@ func lines(from, to int, format string) string {
 }
 
 // spec/runtime.md 20: what of a log becomes the message: at most 80 lines and 2048
-// bytes, also of lines that were split, and across a rotation.
+// bytes, also of lines that were split, and across a rotation; they are what logs show.
 func TestMessageFromLog(t *testing.T) {
 	for _, tc := range []struct {
 		name         string
@@ -44,6 +44,8 @@ func TestMessageFromLog(t *testing.T) {
 		{"a line of 1 MiB", "t stdout P " + strings.Repeat("x", 1<<20) + "\nt stdout F end\n", "", func(s string) bool {
 			return strings.HasSuffix(s, "end\n") && len(s) <= 2048
 		}},
+		{"parts of both streams", "t stdout P aaa\nt stderr F bbb\nt stdout F ccc\n", "", func(s string) bool { return s == "bbb\naaaccc\n" }},
+		{"four words are no entry", "the server is gone\nt stdout F a\n", "", func(s string) bool { return s == "a\n" }},
 		{"empty", "", "", func(s string) bool { return s == "" }},
 		{"rotated when the agent was killed, and never reopened", "gone", lines(99, 100, "%d"), func(s string) bool { return s == "99\n" }},
 		{"rotated right before the end", lines(99, 100, "%d"), lines(0, 99, "%d"), func(s string) bool { return strings.HasPrefix(s, "20\n21\n") && strings.HasSuffix(s, "\n99\n") }},
@@ -58,6 +60,7 @@ func TestMessageFromLog(t *testing.T) {
 				if text == "" && path != log || text == "gone" {
 					continue
 				}
+				text = strings.ReplaceAll(text, "t std", "2026-01-01T00:00:00Z std")
 				if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 					t.Fatal(err)
 				}

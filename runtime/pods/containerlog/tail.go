@@ -8,6 +8,22 @@ import (
 
 const tailBlock = 64 << 10
 
+// LastLines returns the last lines of a log whose end is given, as a [Reader] shows them. A first entry that is cut
+// off is left out.
+func LastLines(end []byte, lines int64) []byte {
+	c := counter{want: lines, stream: none}
+	start, _, _ := c.tailStart(bytes.NewReader(end), int64(len(end))) // which cannot fail
+	var out bytes.Buffer
+	j := newJoiner(&out, &Options{})
+	for raw := range bytes.Lines(end[start:]) {
+		if h, text, ok := parse(bytes.TrimSuffix(raw, []byte{'\n'})); ok {
+			_ = j.add(h.stream, h.at, text, h.whole)
+		}
+	}
+	_ = j.flush()
+	return out.Bytes()
+}
+
 // counter counts lines from the end of a log towards its start.
 type counter struct {
 	// want is how many lines are wanted.
