@@ -73,9 +73,9 @@ func Example() {
 	wait(func() bool { e, _ := w.Explain(pod.UID); return e.NextWakeUpReason == "resync" })
 	fmt.Println("the create was", outcome)
 
-	result, err := w.KillPod(context.Background(), pod, podworkers.KillOptions{})
+	err := w.KillPod(context.Background(), pod, podworkers.KillOptions{})
 	wait(func() bool { return w.ShouldPodBeFinished(pod.UID) })
-	fmt.Println(result, err)
+	fmt.Println("stopped:", err)
 
 	fmt.Println("known pods:", len(w.SyncKnownPods(nil)))
 	// Output:
@@ -83,23 +83,8 @@ func Example() {
 	// the create was queued
 	// web: stop the containers within 30 s (status reason "")
 	// web: release volumes, publish the last status
-	// done <nil>
+	// stopped: <nil>
 	// known pods: 0
-}
-
-// A volume manager mounts nothing more for a pod whose containers have to stop.
-func ExampleWorkers_ShouldPodContainersBeTerminating() {
-	w := podworkers.New(podworkers.PodSyncerFuncs{}, podworkers.Options{})
-	defer start(w)()
-
-	pod := examplePod("1", "web")
-	w.UpdatePod(podworkers.UpdateOptions{Type: podworkers.Create, Pod: pod})
-	fmt.Println("may mount:", !w.ShouldPodContainersBeTerminating(pod.UID))
-	_, _ = w.KillPod(context.Background(), pod, podworkers.KillOptions{})
-	fmt.Println("may mount:", !w.ShouldPodContainersBeTerminating(pod.UID))
-	// Output:
-	// may mount: true
-	// may mount: false
 }
 
 // An eviction: the status says why, and the content may go at once.
@@ -109,7 +94,7 @@ func Example_eviction() {
 
 	pod := examplePod("1", "hog")
 	grace := int64(5)
-	result, _ := w.KillPod(context.Background(), pod, podworkers.KillOptions{
+	err := w.KillPod(context.Background(), pod, podworkers.KillOptions{
 		Evict:              true,
 		GracePeriodSeconds: &grace,
 		StatusFunc: func(status *v1.PodStatus) {
@@ -117,11 +102,11 @@ func Example_eviction() {
 		},
 	})
 	wait(func() bool { return w.ShouldPodBeFinished(pod.UID) })
-	fmt.Println(result, w.ShouldPodContentBeRemoved(pod.UID))
+	fmt.Println(err, w.ShouldPodContentBeRemoved(pod.UID))
 	// Output:
 	// hog: stop the containers within 5 s (status reason "Evicted")
 	// hog: release volumes, publish the last status
-	// done true
+	// <nil> true
 }
 
 // Two static pods with one full name: the second waits until the first has finished.

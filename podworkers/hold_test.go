@@ -110,7 +110,7 @@ func TestHeldPodStopsAndEnds(t *testing.T) {
 		}
 		w.UpdatePod(create(newPod("a")))
 		synctest.Wait()
-		if _, err := w.KillPod(t.Context(), newPod("a"), podworkers.KillOptions{}); err != nil {
+		if err := w.KillPod(t.Context(), newPod("a"), podworkers.KillOptions{}); err != nil {
 			t.Error(err)
 		}
 		synctest.Wait()

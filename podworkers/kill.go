@@ -66,9 +66,15 @@ func killOf(k *KillOptions) *machine.Kill {
 // [ErrKillTimeout] or the cause of ctx; the termination continues. The error wraps
 // [ErrStopped] if the workers stop first. Each of these also wraps the last error of a call
 // for the pod, if there was one. A nil pod and one without a UID are errors. kill.Completed is ignored.
-func (w *Workers) KillPod(ctx context.Context, pod *v1.Pod, kill KillOptions) (KillOutcome, error) {
+func (w *Workers) KillPod(ctx context.Context, pod *v1.Pod, kill KillOptions) error {
+	_, err := w.killPod(ctx, pod, kill)
+	return err
+}
+
+// killPod is KillPod, and returns how the termination ended, too.
+func (w *Workers) killPod(ctx context.Context, pod *v1.Pod, kill KillOptions) (machine.KillOutcome, error) {
 	completed := make(chan struct{})
-	var outcome KillOutcome
+	var outcome machine.KillOutcome
 	kill.Completed, kill.outcome = completed, &outcome
 	if w.UpdatePod(UpdateOptions{Type: Kill, Pod: pod, Kill: &kill}) == machine.OutcomeIgnoredInvalid {
 		return outcome, errors.New("kill pod: no pod or no UID given")

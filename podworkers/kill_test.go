@@ -41,7 +41,7 @@ func TestKillPod(t *testing.T) {
 				pod := newPod("a")
 				pod.Spec.TerminationGracePeriodSeconds = test.spec
 				began := time.Now()
-				result, err := w.KillPod(t.Context(), pod, podworkers.KillOptions{GracePeriodSeconds: test.over})
+				result, err := w.KilledPod(t.Context(), pod, podworkers.KillOptions{GracePeriodSeconds: test.over})
 				if result != machine.KillTimeout || !errors.Is(err, podworkers.ErrKillTimeout) {
 					t.Errorf("KillPod: %v, %v", result, err)
 				}
@@ -57,7 +57,7 @@ func TestKillPod(t *testing.T) {
 			w := podworkers.New(nil, podworkers.Options{}) // not run: nothing ever stops
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
-			if result, err := w.KillPod(ctx, newPod("a"), podworkers.KillOptions{}); result != machine.KillTimeout || !errors.Is(err, context.DeadlineExceeded) {
+			if result, err := w.KilledPod(ctx, newPod("a"), podworkers.KillOptions{}); result != machine.KillTimeout || !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("KillPod: %v, %v", result, err)
 			}
 		})
@@ -71,12 +71,12 @@ func TestKillPod(t *testing.T) {
 				},
 			}, podworkers.Options{DrainTimeout: time.Second})
 			stop := run(t, w)
-			if _, err := w.KillPod(t.Context(), newPod("a"), podworkers.KillOptions{}); !errors.Is(err, podworkers.ErrKillTimeout) || !errors.Is(err, broken) {
+			if err := w.KillPod(t.Context(), newPod("a"), podworkers.KillOptions{}); !errors.Is(err, podworkers.ErrKillTimeout) || !errors.Is(err, broken) {
 				t.Errorf("after the time-out: %v", err)
 			}
 			ended := make(chan error)
 			go func() {
-				_, err := w.KillPod(t.Context(), newPod("a"), podworkers.KillOptions{})
+				err := w.KillPod(t.Context(), newPod("a"), podworkers.KillOptions{})
 				ended <- err
 			}()
 			synctest.Wait()
@@ -93,7 +93,7 @@ func TestKillPod(t *testing.T) {
 			w.UpdatePod(create(newStatic("a", "web")))
 			synctest.Wait()
 			w.UpdatePod(create(newStatic("b", "web")))
-			if result, err := w.KillPod(t.Context(), newStatic("b", "web"), podworkers.KillOptions{}); result != machine.KillNeverStarted || err != nil {
+			if result, err := w.KilledPod(t.Context(), newStatic("b", "web"), podworkers.KillOptions{}); result != machine.KillNeverStarted || err != nil {
 				t.Errorf("KillPod: %v, %v", result, err)
 			}
 			if !w.CouldHaveRunningContainers("a") {
@@ -117,7 +117,7 @@ func TestKillPod(t *testing.T) {
 				w.UpdatePod(create(newStatic("a", "web")))
 				synctest.Wait()
 				w.UpdatePod(create(newStatic("b", "web")))
-				if result, err := w.KillPod(t.Context(), newStatic("b", "web"), kill); result != machine.KillDone || err != nil {
+				if result, err := w.KilledPod(t.Context(), newStatic("b", "web"), kill); result != machine.KillDone || err != nil {
 					t.Errorf("%s: KillPod: %v, %v", name, result, err)
 				}
 				synctest.Wait()
@@ -129,7 +129,7 @@ func TestKillPod(t *testing.T) {
 	})
 	t.Run("no pod", func(t *testing.T) {
 		w := podworkers.New(nil, podworkers.Options{})
-		if _, err := w.KillPod(t.Context(), nil, podworkers.KillOptions{}); err == nil {
+		if err := w.KillPod(t.Context(), nil, podworkers.KillOptions{}); err == nil {
 			t.Error("no error")
 		}
 	})
@@ -162,7 +162,7 @@ func TestKillOfAPodThatEndedByItself(t *testing.T) {
 		w.UpdatePod(create(pod))
 		pass(time.Second)
 		began := time.Now()
-		if result, err := w.KillPod(t.Context(), pod, podworkers.KillOptions{GracePeriodSeconds: &five}); result != machine.KillDone || err != nil {
+		if result, err := w.KilledPod(t.Context(), pod, podworkers.KillOptions{GracePeriodSeconds: &five}); result != machine.KillDone || err != nil {
 			t.Errorf("KillPod: %v, %v", result, err)
 		}
 		if d := time.Since(began); d != 5*time.Second {

@@ -146,25 +146,25 @@ var parity = []struct {
 		}
 	}},
 	{"unknown pods before and after the first SyncKnownPods", "11", func(t *testing.T, p *parityPod) {
-		ask := func() [7]bool {
-			return [7]bool{
+		ask := func() [6]bool {
+			return [6]bool{
 				p.w.IsPodKnownTerminated("?"), p.w.CouldHaveRunningContainers("?"), p.w.ShouldPodBeFinished("?"),
-				p.w.IsPodTerminationRequested("?"), p.w.ShouldPodContainersBeTerminating("?"),
+				p.w.IsPodTerminationRequested("?"),
 				p.w.ShouldPodRuntimeBeRemoved("?"), p.w.ShouldPodContentBeRemoved("?"),
 			}
 		}
-		if got := ask(); got != [7]bool{1: true} {
+		if got := ask(); got != [6]bool{1: true} {
 			t.Errorf("before: %v", got)
 		}
 		p.w.SyncKnownPods(nil)
-		if got := ask(); got != [7]bool{2: true, 4: true, 5: true, 6: true} {
+		if got := ask(); got != [6]bool{2: true, 4: true, 5: true} {
 			t.Errorf("after: %v", got)
 		}
 	}},
 	{"killPodNow (pod_workers.go): waits one and a half times the grace, at least 10 s", "6", func(t *testing.T, p *parityPod) {
 		p.hold("terminating")
 		began := time.Now()
-		_, _ = p.w.KillPod(t.Context(), p.pod, podworkers.KillOptions{})
+		_ = p.w.KillPod(t.Context(), p.pod, podworkers.KillOptions{})
 		if d := time.Since(began); d != 45*time.Second {
 			t.Errorf("waited %v", d)
 		}
@@ -195,7 +195,7 @@ var differences = []struct {
 		p.update(podworkers.Kill, p.pod)
 		synctest.Wait()
 		began := time.Now()
-		result, err := p.w.KillPod(t.Context(), p.pod, podworkers.KillOptions{})
+		result, err := p.w.KilledPod(t.Context(), p.pod, podworkers.KillOptions{})
 		if err != nil || result != machine.KillAlreadyTerminated || time.Since(began) > 0 {
 			t.Errorf("%v, %v after %v", result, err, time.Since(began))
 		}

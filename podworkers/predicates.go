@@ -47,15 +47,6 @@ func (w *Workers) IsPodTerminationRequested(uid types.UID) bool {
 	return w.machine.IsTerminationRequested(uid)
 }
 
-// ShouldPodContainersBeTerminating reports whether containers of the pod may no longer
-// be started: no SyncPod call will come, and none is in flight. Volumes that the pod does not
-// have yet need not be mounted any more.
-func (w *Workers) ShouldPodContainersBeTerminating(uid types.UID) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.machine.ContainersShouldBeTerminating(uid)
-}
-
 // ShouldPodRuntimeBeRemoved reports whether sandboxes and containers of the pod
 // may be removed.
 func (w *Workers) ShouldPodRuntimeBeRemoved(uid types.UID) bool {

@@ -166,7 +166,7 @@ func TestEndlessGraceIsNoProblem(t *testing.T) {
 			pod.Spec.TerminationGracePeriodSeconds = &grace
 			done := make(chan error, 1)
 			go func() {
-				_, err := w.KillPod(t.Context(), pod, podworkers.KillOptions{})
+				err := w.KillPod(t.Context(), pod, podworkers.KillOptions{})
 				done <- err
 			}()
 			pass(24 * time.Hour)

@@ -104,7 +104,7 @@ func TestRequeueEndsByItself(t *testing.T) {
 		if got, want := c.of("a"), []time.Duration{0, 7 * time.Second, 8 * time.Second, 28 * time.Second}; !slices.Equal(got, want) {
 			t.Errorf("calls at %v, want %v", got, want)
 		}
-		if _, err := w.KillPod(t.Context(), newPod("a"), podworkers.KillOptions{}); err != nil {
+		if err := w.KillPod(t.Context(), newPod("a"), podworkers.KillOptions{}); err != nil {
 			t.Error(err)
 		}
 		pass(time.Hour)
@@ -167,7 +167,7 @@ func TestWake(t *testing.T) {
 		if n := len(c.of("hangs")); n != 2 {
 			t.Errorf("the pod whose call hung: %d calls", n)
 		}
-		if _, err := w.KillPod(t.Context(), newPod("p0"), podworkers.KillOptions{}); err != nil {
+		if err := w.KillPod(t.Context(), newPod("p0"), podworkers.KillOptions{}); err != nil {
 			t.Error(err)
 		}
 		synctest.Wait()

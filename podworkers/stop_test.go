@@ -46,7 +46,7 @@ func patient(l *log, stubborn bool) podworkers.PodSyncerFuncs {
 // outcome says how a completion ended.
 type outcome struct {
 	done   chan struct{}
-	result podworkers.KillOutcome
+	result machine.KillOutcome
 }
 
 func killing(w *podworkers.Workers, pod *v1.Pod) *outcome {
@@ -55,7 +55,7 @@ func killing(w *podworkers.Workers, pod *v1.Pod) *outcome {
 	return o
 }
 
-func (o *outcome) expect(t *testing.T, want podworkers.KillOutcome) {
+func (o *outcome) expect(t *testing.T, want machine.KillOutcome) {
 	t.Helper()
 	select {
 	case <-o.done:

@@ -5,6 +5,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/podworkers/internal/machine"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -48,5 +49,5 @@ type KillOptions struct {
 	Completed chan<- struct{}
 
 	// outcome, if not nil, is filled in before Completed is closed.
-	outcome *KillOutcome
+	outcome *machine.KillOutcome
 }

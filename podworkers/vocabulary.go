@@ -28,10 +28,6 @@ const (
 // counts, and String describes what happened to it.
 type Outcome = machine.Outcome
 
-// KillOutcome says how a requested termination ended. String returns done, already
-// terminated, never started, timeout or stopped.
-type KillOutcome = machine.KillOutcome
-
 // State is where a pod stands: queued, termination queued, setup, termination
 // requested, terminating, terminating (runtime only), terminated or finished.
 // Terminating reports whether its containers have to stop and may be running,

@@ -46,14 +46,14 @@ func TestLifeFromCreationToForgetting(t *testing.T) {
 		if calls := l.take(); len(calls) != 1 || calls[0] != "setup a sync" {
 			t.Errorf("resync: %v", calls)
 		}
-		result, err := w.KillPod(t.Context(), pod, podworkers.KillOptions{})
+		result, err := w.KilledPod(t.Context(), pod, podworkers.KillOptions{})
 		if err != nil || result != machine.KillDone {
 			t.Errorf("KillPod: %v, %v", result, err)
 		}
 		expect(t, &l, "terminating a 30", "terminated a")
 		// Q2, edge case 3: at once, not after ten seconds.
 		before := time.Now()
-		result, err = w.KillPod(t.Context(), pod, podworkers.KillOptions{})
+		result, err = w.KilledPod(t.Context(), pod, podworkers.KillOptions{})
 		if err != nil || result != machine.KillAlreadyTerminated || time.Since(before) != 0 {
 			t.Errorf("KillPod of a finished pod: %v, %v after %v", result, err, time.Since(before))
 		}
@@ -107,7 +107,7 @@ func TestHungCallsDelayNoOtherPod(t *testing.T) {
 		began := time.Now()
 		w.UpdatePod(create(newPod("web")))
 		expect(t, &l, "setup web create")
-		if _, err := w.KillPod(t.Context(), newPod("web"), podworkers.KillOptions{}); err != nil {
+		if err := w.KillPod(t.Context(), newPod("web"), podworkers.KillOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		expect(t, &l, "terminating web 30", "terminated web")
@@ -363,7 +363,7 @@ func TestBadInputHasItsOutcome(t *testing.T) {
 			{"U1: both", podworkers.UpdateOptions{Type: podworkers.Update, Pod: newPod("a"), RunningPod: running}, machine.OutcomeQueued},
 		} {
 			completed := make(chan struct{})
-			var result podworkers.KillOutcome
+			var result machine.KillOutcome
 			options := podworkers.KillOptions{Completed: completed}.Of(&result)
 			test.update.Kill = &options
 			if got := w.UpdatePod(test.update); got != test.want {
@@ -386,7 +386,7 @@ func TestBadInputHasItsOutcome(t *testing.T) {
 
 		// Q5, edge case 27, and once more after it was closed.
 		completed := make(chan struct{})
-		var first, second podworkers.KillOutcome
+		var first, second machine.KillOutcome
 		w.UpdatePod(kill(newPod("a"), podworkers.KillOptions{Completed: completed}.Of(&first)))
 		w.UpdatePod(kill(newPod("a"), podworkers.KillOptions{Completed: completed}.Of(&second)))
 		close(asked)
@@ -400,7 +400,7 @@ func TestBadInputHasItsOutcome(t *testing.T) {
 		if got := w.UpdatePod(create(newPod("late"))); got != machine.OutcomeStopped {
 			t.Errorf("update after the stop: %v", got)
 		}
-		if result, err := w.KillPod(t.Context(), newPod("late"), podworkers.KillOptions{}); result != machine.KillStopped || !errors.Is(err, podworkers.ErrStopped) {
+		if result, err := w.KilledPod(t.Context(), newPod("late"), podworkers.KillOptions{}); result != machine.KillStopped || !errors.Is(err, podworkers.ErrStopped) {
 			t.Errorf("KillPod after the stop: %v, %v", result, err)
 		}
 	})

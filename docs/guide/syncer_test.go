@@ -56,8 +56,8 @@ func Example_ownSyncer() {
 
 	porch := newPod("porch")
 	fmt.Println(w.UpdatePod(podworkers.UpdateOptions{Type: podworkers.Create, Pod: porch}))
-	outcome, err := w.KillPod(ctx, porch, podworkers.KillOptions{})
-	fmt.Println(outcome, err, "lit:", l.lit(porch.UID))
+	err := w.KillPod(ctx, porch, podworkers.KillOptions{})
+	fmt.Println(err, "lit:", l.lit(porch.UID))
 	fmt.Println(w.WaitFinished(ctx, porch.UID), "known:", w.IsPodKnown(porch.UID))
 	w.SyncKnownPods(nil) // nothing is desired any more
 	fmt.Println("known:", w.IsPodKnown(porch.UID))
@@ -65,7 +65,7 @@ func Example_ownSyncer() {
 	fmt.Println(<-ended)
 	// Output:
 	// queued
-	// done <nil> lit: 0
+	// <nil> lit: 0
 	// <nil> known: true
 	// known: false
 	// <nil>

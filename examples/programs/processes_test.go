@@ -110,8 +110,8 @@ func TestProcesses(t *testing.T) {
 	if err := workers.WaitFinished(ctx, job.UID); err != nil || (<-children).life.Err() == nil {
 		t.Errorf("the job has not ended, %v", err)
 	}
-	if outcome, err := workers.KillPod(ctx, web, podworkers.KillOptions{}); err != nil || again.life.Err() == nil || len(children) > 0 {
-		t.Errorf("%v, %v; %d more processes were started", outcome, err, len(children))
+	if err := workers.KillPod(ctx, web, podworkers.KillOptions{}); err != nil || again.life.Err() == nil || len(children) > 0 {
+		t.Errorf("%v; %d more processes were started", err, len(children))
 	}
 	stop()
 	if err := <-ended; err != nil {

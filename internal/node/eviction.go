@@ -24,7 +24,7 @@ import (
 
 // PodKiller stops pods; [podworkers.Workers] is one.
 type PodKiller interface {
-	KillPod(ctx context.Context, pod *v1.Pod, kill podworkers.KillOptions) (podworkers.KillOutcome, error)
+	KillPod(ctx context.Context, pod *v1.Pod, kill podworkers.KillOptions) error
 }
 
 // PodDisk knows what pods have on the disk; [pods.Manager] is one.
@@ -170,7 +170,7 @@ func (e *Evictions) Kill(ctx context.Context, pod *v1.Pod, grace *int64, amend f
 	if desired, ok := e.Residents.Desired.Get(pod.UID); ok {
 		pod = desired // without the engine's own status
 	}
-	_, err := e.Killer.KillPod(ctx, pod, podworkers.KillOptions{Evict: true, GracePeriodSeconds: grace, StatusFunc: amend})
+	err := e.Killer.KillPod(ctx, pod, podworkers.KillOptions{Evict: true, GracePeriodSeconds: grace, StatusFunc: amend})
 	return err
 }
 

@@ -34,9 +34,9 @@ type evictionNode struct {
 	logs, messages, hosts string
 }
 
-func (n *evictionNode) KillPod(_ context.Context, pod *v1.Pod, kill podworkers.KillOptions) (podworkers.KillOutcome, error) {
+func (n *evictionNode) KillPod(_ context.Context, pod *v1.Pod, kill podworkers.KillOptions) error {
 	n.killed, n.kill = pod, kill
-	return 0, nil
+	return nil
 }
 func (n *evictionNode) PodFolders(*v1.Pod) []string { return nil }
 func (n *evictionNode) MountedVolumes(types.UID) map[string]pods.MountedVolume {

@@ -119,7 +119,7 @@ func (p *OnePod) awaitEnd(ctx context.Context, pod *v1.Pod, options EvictOptions
 	if p.Evictions.Residents.Finished(pod.UID) {
 		return nil
 	}
-	_, err := p.Evictions.Killer.KillPod(ctx, pod, podworkers.KillOptions{GracePeriodSeconds: options.seconds(pod)})
+	err := p.Evictions.Killer.KillPod(ctx, pod, podworkers.KillOptions{GracePeriodSeconds: options.seconds(pod)})
 	if err != nil {
 		return fmt.Errorf("evict: %w", err)
 	}

@@ -38,7 +38,7 @@ const (
 // PodStopper stops pods and waits for their end; [podworkers.Workers] does.
 type PodStopper interface {
 	UpdatePod(update podworkers.UpdateOptions) podworkers.Outcome
-	KillPod(ctx context.Context, pod *v1.Pod, kill podworkers.KillOptions) (podworkers.KillOutcome, error)
+	KillPod(ctx context.Context, pod *v1.Pod, kill podworkers.KillOptions) error
 	WaitFinished(ctx context.Context, uid types.UID) error
 	IsPodKnownTerminated(uid types.UID) bool
 }

@@ -36,22 +36,22 @@ type stopper struct {
 	changes       int
 }
 
-func (s *stopper) KillPod(ctx context.Context, pod *v1.Pod, kill podworkers.KillOptions) (podworkers.KillOutcome, error) {
+func (s *stopper) KillPod(ctx context.Context, pod *v1.Pod, kill podworkers.KillOptions) error {
 	s.calls.add("kill " + string(pod.UID))
 	if s.err != nil {
-		return 0, s.err
+		return s.err
 	}
 	select {
 	case <-time.After(s.stop[pod.UID]):
 	case <-ctx.Done():
-		return 0, context.Cause(ctx)
+		return context.Cause(ctx)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	status := s.statuses[pod.UID]
 	kill.StatusFunc(&status)
 	s.statuses[pod.UID] = status
-	return 0, nil
+	return nil
 }
 
 func (s *stopper) WaitFinished(ctx context.Context, uid types.UID) error {

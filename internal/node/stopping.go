@@ -212,7 +212,7 @@ func (s *stopping) kill(ctx context.Context, pod *v1.Pod, kill podworkers.KillOp
 	orphan := s.orphans[pod.UID]
 	desired, wanted := s.Residents.Desired.Get(pod.UID)
 	if orphan == nil || wanted && s.Residents.Known(pod.UID) {
-		_, err := s.Stopper.KillPod(ctx, pod, kill)
+		err := s.Stopper.KillPod(ctx, pod, kill)
 		return err
 	}
 	done := make(chan struct{})

@@ -232,7 +232,7 @@ func lives(e *env) {
 		}
 		w.Wake(pod.UID)
 	}
-	if _, err := w.KillPod(ctx, pod, podworkers.KillOptions{}); err != nil {
+	if err := w.KillPod(ctx, pod, podworkers.KillOptions{}); err != nil {
 		e.Fatalf("KillPod: %v", err)
 	}
 	for !w.ShouldPodBeFinished(pod.UID) {
