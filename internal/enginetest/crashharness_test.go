@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -234,36 +233,15 @@ func (w *world) check() {
 const crashVariable = "PODWRIGHT_CRASH"
 
 // crashSlice is the number of kills per life in a normal run, which always makes the same ones. A
-// full run kills at every point; each day, or by the seed in the variable below, it draws other
-// points at which the next agent dies too.
-const (
-	crashSlice        = 24
-	crashSeedVariable = "PODWRIGHT_CRASH_SEED"
-)
-
-// crashSeed returns the seed from which deaths are drawn.
-func crashSeed(t *testing.T, full bool) uint64 {
-	t.Helper()
-	if text := os.Getenv(crashSeedVariable); text != "" {
-		seed, err := strconv.ParseUint(text, 10, 64)
-		if err != nil {
-			t.Fatalf("%s: %v", crashSeedVariable, err)
-		}
-		return seed
-	}
-	if full {
-		return uint64(time.Now().Unix() / (24 * 60 * 60))
-	}
-	return 1
-}
+// full run kills at every point, and draws other points at which the next agent dies too.
+const crashSlice = 24
 
 // TestCrash: CK11, HI7, HI8, HI9, status.md 9.1, 9.3. Every life first runs undisturbed, and then
 // with the agent killed before or after each operation on the disk, runtime call and message to a
 // sink, with and without the loss of what was not synced. An observer sees no difference.
 func TestCrash(t *testing.T) {
 	full := os.Getenv(crashVariable) == "full"
-	seed := crashSeed(t, full)
-	t.Logf("%s=%d", crashSeedVariable, seed)
+	seed := tale.Seed(t, full, time.Now())
 	var sum struct{ points, lives, differences atomic.Int64 }
 	t.Run("lives", func(t *testing.T) {
 		for _, l := range lives() {

@@ -3,6 +3,7 @@ package tale
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 	v1 "k8s.io/api/core/v1"
@@ -93,5 +94,20 @@ func TestObjects(t *testing.T) {
 	})
 	if got := strings.Join(lines, "; "); got != "pod sandbox #1 running; pod main #2 exited 7 Error" {
 		t.Error(got)
+	}
+}
+
+func TestSeed(t *testing.T) {
+	t.Setenv("PODWRIGHT_CRASH_SEED", "")
+	now := time.Unix(5*24*60*60+1, 0)
+	if seed := Seed(t, false, now); seed != 1 {
+		t.Errorf("seed %d of a normal run, want 1", seed)
+	}
+	if seed := Seed(t, true, now); seed != 5 {
+		t.Errorf("seed %d of a full run, want 5, the day", seed)
+	}
+	t.Setenv("PODWRIGHT_CRASH_SEED", "7")
+	if seed := Seed(t, true, now); seed != 7 {
+		t.Errorf("seed %d, want 7 as demanded", seed)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -19,27 +18,8 @@ import (
 const crashVariable = "PODWRIGHT_CRASH"
 
 // crashSlice is how many kills of each life the suite does otherwise, always the same ones. The full run kills at
-// every call; where the next agent dies too is drawn again each day, or by the seed in the variable below.
-const (
-	crashSlice        = 4
-	crashSeedVariable = "PODWRIGHT_CRASH_SEED"
-)
-
-// crashSeed is what deaths are drawn from.
-func crashSeed(t *testing.T, full bool) uint64 {
-	t.Helper()
-	if text := os.Getenv(crashSeedVariable); text != "" {
-		seed, err := strconv.ParseUint(text, 10, 64)
-		if err != nil {
-			t.Fatalf("%s: %v", crashSeedVariable, err)
-		}
-		return seed
-	}
-	if full {
-		return uint64(time.Now().Unix() / (24 * 60 * 60))
-	}
-	return 1
-}
+// every call, and draws where the next agent dies too.
+const crashSlice = 4
 
 // lived is what came of a life.
 type lived struct {
@@ -104,8 +84,7 @@ func (l life) undisturbed(t *testing.T) (calm lived) {
 // undisturbed life.
 func TestCrashAtCalls(t *testing.T) {
 	full := os.Getenv(crashVariable) == "full"
-	seed := crashSeed(t, full)
-	t.Logf("%s=%d", crashSeedVariable, seed)
+	seed := tale.Seed(t, full, time.Now())
 	var sum table
 	t.Run("lives", func(t *testing.T) {
 		for _, l := range lives() {
