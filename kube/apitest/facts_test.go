@@ -82,16 +82,6 @@ func TestAPIServerFacts(t *testing.T) {
 		}, metav1.CreateOptions{})
 		return err
 	}
-	// soon repeats what the API server refuses until it knows of a new pod's node.
-	soon := func(do func() error) (err error) {
-		limited, cancel := context.WithTimeout(ctx, patience.Of(20*time.Second))
-		defer cancel()
-		for {
-			if err = do(); err == nil || timing.Sleep(limited, clock.RealClock{}, 200*time.Millisecond) != nil {
-				return err
-			}
-		}
-	}
 	mirror := newPod("mirror")
 	mirror.Annotations = map[string]string{v1.MirrorPodAnnotationKey: "hash"}
 	owner, err := node.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{})
@@ -110,7 +100,10 @@ func TestAPIServerFacts(t *testing.T) {
 		{"delete with the UID of another life: 409", func() error {
 			return node.CoreV1().Pods("default").Delete(ctx, "facts", metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions("other")})
 		}, apierrors.IsConflict},
-		{"token without audiences", func() error { return soon(func() error { return tokenFor() }) }, isNil},
+		{"token without audiences, once the node of the pod is known", func() error {
+			patience.Within(t, 20*time.Second, "a token", func() error { return tokenFor() })
+			return nil
+		}, isNil},
 		{"token for an audience that the pod does not name: 403", func() error { return tokenFor("other") }, apierrors.IsForbidden},
 		{"a node creates a mirror pod", func() error {
 			_, err := node.CoreV1().Pods("default").Create(ctx, mirror, metav1.CreateOptions{})

@@ -4,6 +4,7 @@ package statussink
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -16,11 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
 	"github.com/podwright/podwright/internal/patience"
-	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/kube/apitest"
 	"github.com/podwright/podwright/kube/podsource"
 	"github.com/podwright/podwright/runtime/fake"
@@ -182,15 +181,12 @@ func realAgent(t *testing.T, config *rest.Config, rt *fake.Runtime) (*agent, fun
 // moment after it has made the pod.
 func (r *real) known(t *testing.T, pod *v1.Pod) *v1.Pod {
 	t.Helper()
-	limited, cancel := context.WithTimeout(t.Context(), patience.Of(time.Minute))
-	defer cancel()
-	for {
-		got, err := r.CoreV1().Pods(pod.Namespace).Get(limited, pod.Name, metav1.GetOptions{})
-		if err == nil && got.UID == pod.UID {
-			return pod
+	patience.Within(t, time.Minute, "the node may read "+pod.Name, func() error {
+		got, err := r.CoreV1().Pods(pod.Namespace).Get(t.Context(), pod.Name, metav1.GetOptions{})
+		if err == nil && got.UID != pod.UID {
+			err = fmt.Errorf("its UID is %s, want %s", got.UID, pod.UID)
 		}
-		if timing.Sleep(limited, clock.RealClock{}, 20*time.Millisecond) != nil {
-			t.Fatalf("the node may not read %s: %v", pod.Name, err)
-		}
-	}
+		return err
+	})
+	return pod
 }
