@@ -297,7 +297,7 @@ func (p *parts) buildLoop() error {
 	sources, problem := p.sources()
 	o.Sources, o.Changes, o.Housekeeper = sources, node.Changes{Subscription: p.changes, Exits: p.exits, Seen: p.kills.Noticed, Noticed: p.noticed, Died: p.dead.Died}, housekeeping(p.housekeep)
 	o.Gate, o.Admission, o.Observed, o.Evicted = p.open, p.returns, p.observed, p.dead.Evicted
-	o.Review, o.Owner, o.Lower, o.Admitted = p.review, p.journal.Owner, p.policies.Lower, p.journal.Continues
+	o.Review, o.Owner, o.Lower, o.Admitted = p.review, p.journal.Owner, p.journal.Lowering(p.policies.Lower), p.journal.Continues
 	o.Recorder, o.Clock, o.Logger, o.Meter = c.Observe.Events, c.Clock, p.logger("loop"), p.meter("syncloop")
 	p.dispatch = node.Dispatcher{Workers: p.workers, Complete: p.recovery.Complete, Delivered: p.journal.Delivered}.Dispatch
 	var err error

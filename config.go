@@ -189,8 +189,8 @@ type Observe struct {
 
 // Admission says which pods may run on this node (spec/syncloop.md 11). A pod is
 // judged once, when its source first names it. A refused pod gets phase Failed with the
-// reason and is not judged again, unless it is a static pod that lacked room which has
-// become free (IN14). The verdict survives a restart of the agent.
+// reason and is not judged again, unless it is a static pod that lacked room which has become free (IN14). The verdict
+// survives a restart of the agent, except that a static pod which was refused for another reason is judged again (AD5).
 //
 // The zero value refuses pods that could not work: those that need a host port which
 // another pod has, those that set kernel parameters which are neither safe nor

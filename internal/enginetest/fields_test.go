@@ -104,6 +104,36 @@ func TestPodsNeverRunWithoutWhatTheyAskFor(t *testing.T) {
 	}
 }
 
+// TestRefusedStaticPodRunsOnceItsCauseIsGone: AD5. At each start of the agent a static pod that was refused is judged again. It stays
+// Failed, without another event, while the cause is there; once that is gone, it runs.
+func TestRefusedStaticPodRunsOnceItsCauseIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		root, pod, able := t.TempDir(), newPod("asks"), &runtimeapi.RuntimeFeatures{SupplementalGroupsPolicy: true}
+		strictGroups(pod)
+		for i, features := range []*runtimeapi.RuntimeFeatures{nil, nil, able, able} {
+			rt := fake.New(fake.Options{Features: features})
+			r := newRig(t, rt, root).start()
+			r.set(pod)
+			<-time.After(2 * time.Minute)
+			want, starting, events := v1.PodFailed, 0, 0
+			if features != nil {
+				want, starting = v1.PodRunning, 1
+			}
+			if i == 0 {
+				events = 1
+			}
+			p := r.pod(pod.UID)
+			if p.Status.Phase != want || (p.Status.Reason == "") != (features != nil) || starts(rt, pod.UID) != starting {
+				t.Errorf("run %d: phase %s, reason %q, %d starts", i, p.Status.Phase, p.Status.Reason, starts(rt, pod.UID))
+			}
+			if n := r.events.count("asks SupplementalGroupsPolicyNotSupported"); n != events {
+				t.Errorf("run %d: %d events", i, n)
+			}
+			r.stop()
+		}
+	})
+}
+
 // TestUnknownLabelsAreToldOnce: FD2, IN6: a pod whose verdict is open for an hour has one event about its labels.
 func TestUnknownLabelsAreToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

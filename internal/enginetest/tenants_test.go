@@ -52,8 +52,8 @@ func privileged(p *v1.Pod) *v1.Pod {
 }
 
 // TestTenantGetsWhatItsPolicySays: PS1, PS4. Of a tenant's hundred pods, those that its policy
-// allows run, and the others are Failed with the reason; the operator's ten run beside them. The
-// verdicts hold over a restart, at which no pod is judged again.
+// allows run, and the others are Failed with the reason; the operator's ten run beside them. After a
+// restart that is still so (AD5): a refused pod is judged as it is, and not with a lower priority (PS7).
 func TestTenantGetsWhatItsPolicySays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt, root := fake.New(fake.Options{}), t.TempDir()

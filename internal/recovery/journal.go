@@ -91,6 +91,8 @@ type Journal struct {
 	// waitAfter. Empty: none.
 	stuck     types.UID
 	waitAfter time.Time
+	// judged holds the pods on which this process has given a verdict.
+	judged map[types.UID]bool
 	// said notes, by source, what that said last; it is for the time when the records are known.
 	said map[string]func()
 }
@@ -105,7 +107,7 @@ func NewJournal(options JournalOptions) *Journal {
 	j := &Journal{
 		options: options, bootID: options.BootID, clock: options.Clock, logger: options.Logger,
 		loaded: make(chan struct{}),
-		handed: map[types.UID]*v1.Pod{}, early: map[types.UID]bool{}, retired: map[types.UID]time.Time{}, waiting: map[types.UID]bool{}, asking: map[types.UID]map[string]int{}, drained: map[types.UID]bool{}, said: map[string]func(){},
+		handed: map[types.UID]*v1.Pod{}, early: map[types.UID]bool{}, retired: map[types.UID]time.Time{}, waiting: map[types.UID]bool{}, asking: map[types.UID]map[string]int{}, drained: map[types.UID]bool{}, judged: map[types.UID]bool{}, said: map[string]func(){},
 	}
 	o := options.Checkpoints
 	o.BootID, o.Clock, o.Logger = options.BootID, options.Clock, options.Logger
@@ -282,6 +284,7 @@ func (j *Journal) forget(uid types.UID) {
 	delete(j.early, uid)
 	delete(j.retired, uid)
 	delete(j.waiting, uid)
+	delete(j.judged, uid)
 }
 
 // Handed reports whether this process was handed the pod.

@@ -354,7 +354,7 @@ func TestVerdictSurvivesTheAgent(t *testing.T) { // AD5
 		}
 		r.keep()
 		for uid, v := range map[types.UID]admission.Verdict{
-			"ok": {}, "no": admission.Refuse("Port", "taken"), "down": admission.Refuse(admission.ReasonShutdown, "the node stops"),
+			"ok": {}, "no": admission.Refuse("OutOfcpu", "taken"), "down": admission.Refuse(admission.ReasonShutdown, "the node stops"),
 		} {
 			if err := memory.Remember(newPod(uid), v); err != nil {
 				t.Fatal(err)
@@ -381,7 +381,7 @@ func TestVerdictSurvivesTheAgent(t *testing.T) { // AD5
 			t.Errorf("the verdict on a pod of another source counts: %v", err)
 		}
 		check("ok", true, "")
-		check("no", true, "Port")
+		check("no", true, "OutOfcpu")
 		check("down", false, "") // the node is back
 		check("api", true, admission.ReasonShutdown)
 		down = true

@@ -36,7 +36,8 @@ func (v verdicts) Verdict(pod *v1.Pod) (admission.Verdict, bool, error) {
 	case !r.Admission.Refused:
 		return admission.Verdict{}, true, nil
 	}
-	return admission.Verdict{Reason: r.Admission.Reason, Message: r.Admission.Message}, true, nil
+	known := podinfo.ShowsEnd(pod) || !v.recovery.journal.reviews(r)
+	return admission.Verdict{Reason: r.Admission.Reason, Message: r.Admission.Message}, known, nil
 }
 
 // Remember records a verdict, which is soon on the disk. Setup waits for that (CK5), and so do the
@@ -52,6 +53,9 @@ func (v verdicts) Remember(pod *v1.Pod, verdict admission.Verdict) error {
 		r.Admission = &checkpoint.Admission{At: at, Refused: !verdict.Admitted(), Reason: verdict.Reason, Message: verdict.Message}
 		return checkpoint.Durable
 	})
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.judged[pod.UID] = true
 	return nil
 }
 
@@ -62,8 +66,29 @@ func (j *Journal) beginsLife(pod *v1.Pod, r *checkpoint.Record) bool {
 	return named && !j.Handed(pod.UID) && (j.isRetired(r) || continuationOf(pod, r, j.clock.Now()).newLife)
 }
 
-// overturns reports whether a pod that is admitted now was refused before, under another source, and never began: the end that
-// its status shows is that of a pod that does not exist any more.
+// reviews reports whether a static pod that an earlier process refused is judged again in this one: the configuration, the
+// runtime or the machine may be another. One that lacked room, or came at a bad time, has its own way back (IN14).
+func (j *Journal) reviews(r *checkpoint.Record) bool {
+	a := r.Admission
+	own := admission.Verdict{Reason: a.Reason}.LacksRoom() || a.Reason == podinfo.ReasonEvicted || a.Reason == admission.ReasonShutdown
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return a.Refused && !own && podinfo.Static(podOf(r)) && r.StartedAt.IsZero() && !j.judged[r.UID]
+}
+
+// Lowering returns how a pod on record may be now, given how that is for one that was admitted (PS7): one that was refused and is
+// judged again is judged as its source wants it.
+func (j *Journal) Lowering(lower func(pod *v1.Pod) (lowered *v1.Pod, why string)) func(*v1.Pod) (*v1.Pod, string) {
+	return func(pod *v1.Pod) (*v1.Pod, string) {
+		if r := j.keeper.Get(pod.UID); r != nil && r.Admission != nil && j.reviews(r) {
+			return pod, ""
+		}
+		return lower(pod)
+	}
+}
+
+// overturns reports whether a pod that is admitted now was refused before, by another process or under another source, and never
+// began: the end that its status shows is over.
 func (j *Journal) overturns(r *checkpoint.Record) bool {
 	return r.Admission != nil && r.Admission.Refused && r.StartedAt.IsZero() && !j.Handed(r.UID)
 }

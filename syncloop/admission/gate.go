@@ -19,7 +19,8 @@ import (
 // and it must not block.
 type Verdicts interface {
 	// Verdict returns the earlier verdict on a pod. known is false if there is none, or if it is
-	// about the pod of another source; the source does not matter if the pod has only a UID.
+	// about the pod of another source; the source does not matter if the pod has only a UID. It is also false for a
+	// refusal after which the pod is judged again; the same one is not reported a second time.
 	// An error means that the verdict cannot be looked up yet; the pod waits.
 	Verdict(pod *v1.Pod) (v Verdict, known bool, err error)
 	// Remember stores a verdict before it takes effect. The implementation makes sure
@@ -85,8 +86,10 @@ func NewGate(options Options) (*Gate, error) {
 // (AD5). An error means that there is no verdict yet: ask again.
 func (g *Gate) Admit(ctx context.Context, pod *v1.Pod, all iter.Seq[*v1.Pod]) (bool, error) {
 	ended := podinfo.ShowsEnd(pod)
+	var earlier Verdict
 	if m := g.options.Verdicts; m != nil {
 		v, known, err := m.Verdict(pod)
+		earlier = v
 		if err != nil && !ended {
 			return false, err
 		}
@@ -115,7 +118,9 @@ func (g *Gate) Admit(ctx context.Context, pod *v1.Pod, all iter.Seq[*v1.Pod]) (b
 	if g.options.Rejected != nil {
 		g.options.Rejected(pod, v)
 	}
-	g.report(ctx, pod, v)
+	if v != earlier {
+		g.report(ctx, pod, v)
+	}
 	return false, nil
 }
 

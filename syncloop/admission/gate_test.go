@@ -29,13 +29,15 @@ func pod(name string, edits ...func(*v1.Pod)) *v1.Pod {
 // memory keeps verdicts in memory.
 type memory struct {
 	verdicts map[types.UID]admission.Verdict
-	err      error
+	// again: all pods are judged again.
+	again bool
+	err   error
 }
 
 func (m *memory) Verdict(pod *v1.Pod) (admission.Verdict, bool, error) {
 	uid := pod.UID
 	v, ok := m.verdicts[uid]
-	return v, ok, m.err
+	return v, ok && !m.again, m.err
 }
 
 func (m *memory) Remember(pod *v1.Pod, v admission.Verdict) error {
@@ -142,6 +144,36 @@ func TestRemembered(t *testing.T) {
 	m.err = errors.New("disk")
 	if ok, err := g.Admit(t.Context(), pod("runs"), nil); ok || !errors.Is(err, m.err) {
 		t.Errorf("without memory: %v, %v", ok, err)
+	}
+}
+
+// TestSameRefusalIsReportedOnce: AD3, AD5. A pod that is judged again and refused as before has its status, and no second event.
+func TestSameRefusalIsReportedOnce(t *testing.T) {
+	for name, test := range map[string]struct {
+		verdict admission.Verdict
+		want    []string
+	}{
+		"as before": {admission.Refuse("NodeAffinity", "no disk"), []string{"status a NodeAffinity"}},
+		"otherwise": {admission.Refuse("NodeAffinity", "no GPU"), []string{"a Warning NodeAffinity: no GPU", "status a NodeAffinity"}},
+		"not now":   {want: []string{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out := told{}
+			m := &memory{verdicts: map[types.UID]admission.Verdict{pod("a").UID: admission.Refuse("NodeAffinity", "no disk")}, again: true}
+			g := newGate(t, admission.Options{
+				Handlers: []admission.Handler{admission.HandlerFunc(func(admission.Request) admission.Verdict { return test.verdict })},
+				Verdicts: m, Rejected: out.rejected, Recorder: &out,
+			})
+			if ok, err := g.Admit(t.Context(), pod("a"), nil); ok != test.verdict.Admitted() || err != nil {
+				t.Errorf("%t, %v", ok, err)
+			}
+			if slices.Sort(out); !slices.Equal(out, test.want) {
+				t.Errorf("told %q", out)
+			}
+			if now := m.verdicts[pod("a").UID]; now != test.verdict {
+				t.Errorf("remembered %v", now)
+			}
+		})
 	}
 }
 
