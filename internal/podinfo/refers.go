@@ -24,62 +24,80 @@ func Refers(pod *v1.Pod, o Object) bool {
 		return spec.RuntimeClassName != nil && *spec.RuntimeClassName == o.Name
 	case "Service":
 		return o.Namespace == pod.Namespace || o.Namespace == v1.NamespaceDefault
-	}
-	if o.Namespace != pod.Namespace {
-		return false
-	}
-	if o.Kind == "Secret" && slices.ContainsFunc(spec.ImagePullSecrets, func(r v1.LocalObjectReference) bool { return r.Name == o.Name }) {
-		return true
-	}
-	return slices.ContainsFunc(spec.Volumes, func(v v1.Volume) bool { return volumeRefers(pod, &v, o) }) || environmentRefers(spec, o)
-}
-
-func volumeRefers(pod *v1.Pod, v *v1.Volume, o Object) bool {
-	switch o.Kind {
 	case "PersistentVolumeClaim":
-		return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == o.Name || v.Ephemeral != nil && pod.Name+"-"+v.Name == o.Name
-	case "ConfigMap":
-		return v.ConfigMap != nil && v.ConfigMap.Name == o.Name || v.Projected != nil &&
-			slices.ContainsFunc(v.Projected.Sources, func(s v1.VolumeProjection) bool { return s.ConfigMap != nil && s.ConfigMap.Name == o.Name })
-	case "Secret":
-		return v.Secret != nil && v.Secret.SecretName == o.Name || v.Projected != nil &&
-			slices.ContainsFunc(v.Projected.Sources, func(s v1.VolumeProjection) bool { return s.Secret != nil && s.Secret.Name == o.Name })
+		return o.Namespace == pod.Namespace && slices.ContainsFunc(spec.Volumes, func(v v1.Volume) bool {
+			return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == o.Name || v.Ephemeral != nil && pod.Name+"-"+v.Name == o.Name
+		})
 	}
-	return false
+	found := false
+	References(pod, func(r Object) { found = found || r == o })
+	return found
 }
 
-// environmentRefers checks the environments of all containers.
-func environmentRefers(spec *v1.PodSpec, o Object) bool {
-	refers := func(env []v1.EnvVar, from []v1.EnvFromSource) bool {
-		for i := range from {
-			if f := &from[i]; o.Kind == "ConfigMap" && f.ConfigMapRef != nil && f.ConfigMapRef.Name == o.Name ||
-				o.Kind == "Secret" && f.SecretRef != nil && f.SecretRef.Name == o.Name {
-				return true
-			}
+// References calls found with each config map and secret that a pod refers to by name, more than
+// once if it does so in several places.
+func References(pod *v1.Pod, found func(Object)) {
+	add := func(kind, name string) {
+		if name != "" {
+			found(Object{Kind: kind, Namespace: pod.Namespace, Name: name})
 		}
-		for i := range env {
-			f := env[i].ValueFrom
-			if f != nil && (o.Kind == "ConfigMap" && f.ConfigMapKeyRef != nil && f.ConfigMapKeyRef.Name == o.Name ||
-				o.Kind == "Secret" && f.SecretKeyRef != nil && f.SecretKeyRef.Name == o.Name) {
-				return true
-			}
-		}
-		return false
+	}
+	spec := &pod.Spec
+	for i := range spec.ImagePullSecrets {
+		add("Secret", spec.ImagePullSecrets[i].Name)
+	}
+	for i := range spec.Volumes {
+		volumeReferences(&spec.Volumes[i].VolumeSource, add)
 	}
 	for i := range spec.InitContainers {
-		if refers(spec.InitContainers[i].Env, spec.InitContainers[i].EnvFrom) {
-			return true
-		}
+		environmentReferences(spec.InitContainers[i].Env, spec.InitContainers[i].EnvFrom, add)
 	}
 	for i := range spec.Containers {
-		if refers(spec.Containers[i].Env, spec.Containers[i].EnvFrom) {
-			return true
-		}
+		environmentReferences(spec.Containers[i].Env, spec.Containers[i].EnvFrom, add)
 	}
 	for i := range spec.EphemeralContainers {
-		if refers(spec.EphemeralContainers[i].Env, spec.EphemeralContainers[i].EnvFrom) {
-			return true
+		environmentReferences(spec.EphemeralContainers[i].Env, spec.EphemeralContainers[i].EnvFrom, add)
+	}
+}
+
+func volumeReferences(v *v1.VolumeSource, add func(kind, name string)) {
+	switch {
+	case v.ConfigMap != nil:
+		add("ConfigMap", v.ConfigMap.Name)
+	case v.Secret != nil:
+		add("Secret", v.Secret.SecretName)
+	case v.CSI != nil && v.CSI.NodePublishSecretRef != nil:
+		add("Secret", v.CSI.NodePublishSecretRef.Name)
+	case v.Projected != nil:
+		for _, s := range v.Projected.Sources {
+			if s.ConfigMap != nil {
+				add("ConfigMap", s.ConfigMap.Name)
+			}
+			if s.Secret != nil {
+				add("Secret", s.Secret.Name)
+			}
 		}
 	}
-	return false
+}
+
+func environmentReferences(env []v1.EnvVar, from []v1.EnvFromSource, add func(kind, name string)) {
+	for i := range from {
+		if r := from[i].ConfigMapRef; r != nil {
+			add("ConfigMap", r.Name)
+		}
+		if r := from[i].SecretRef; r != nil {
+			add("Secret", r.Name)
+		}
+	}
+	for i := range env {
+		if env[i].ValueFrom == nil {
+			continue
+		}
+		if r := env[i].ValueFrom.ConfigMapKeyRef; r != nil {
+			add("ConfigMap", r.Name)
+		}
+		if r := env[i].ValueFrom.SecretKeyRef; r != nil {
+			add("Secret", r.Name)
+		}
+	}
 }

@@ -32,6 +32,7 @@ func TestRefersFindsEveryKindOfReference(t *testing.T) {
 		{"ConfigMap", func(s *v1.PodSpec) { s.InitContainers = []v1.Container{{Env: []v1.EnvVar{{ValueFrom: mapKey}}}} }},
 		{"Secret", volume(v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "x"}})},
 		{"Secret", volume(projected(v1.VolumeProjection{Secret: &v1.SecretProjection{LocalObjectReference: ref}}))},
+		{"Secret", volume(v1.VolumeSource{CSI: &v1.CSIVolumeSource{NodePublishSecretRef: &ref}})},
 		{"Secret", func(s *v1.PodSpec) {
 			s.InitContainers = []v1.Container{{EnvFrom: []v1.EnvFromSource{{SecretRef: &v1.SecretEnvSource{LocalObjectReference: ref}}}}}
 		}},

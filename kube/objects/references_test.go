@@ -52,7 +52,7 @@ func TestEveryReferenceCounts(t *testing.T) {
 		if o.Namespace != "ns" || (o.Kind == kindConfigMap) != strings.HasPrefix(o.Name, "c-") {
 			t.Errorf("%+v", o)
 		}
-		if o.Name != "s-csi" && !podinfo.Refers(pod, o) {
+		if !podinfo.Refers(pod, o) {
 			t.Errorf("the engine does not know of %+v", o)
 		}
 	}
