@@ -42,7 +42,7 @@ type revision struct {
 	refused time.Time
 }
 
-// loadRevision reads the previous run's file, if there is one.
+// loadRevision reads the previous run's file, if there is one. A disk that does not give it back keeps no agent from its pods (KS7).
 func loadRevision(o Options) (*revision, error) {
 	r := &revision{options: o, moved: make(chan struct{}, 1)}
 	if o.RevisionFile == "" {
@@ -50,6 +50,10 @@ func loadRevision(o Options) (*revision, error) {
 	}
 	content, err := os.ReadFile(o.RevisionFile)
 	if errors.Is(err, fs.ErrNotExist) {
+		return r, nil
+	}
+	if durable.DiskFault(err) {
+		o.Logger.Error(err, "The revision of the last run cannot be read; a list older than that may be accepted")
 		return r, nil
 	}
 	if err != nil {
