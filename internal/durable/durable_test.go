@@ -2,10 +2,12 @@ package durable_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -165,5 +167,40 @@ func TestNoSpace(t *testing.T) {
 		if durable.NoSpace(err) != want {
 			t.Errorf("%v: %t", err, !want)
 		}
+	}
+}
+
+// TestReadRefusesWhatIsNoSmallFile: what is too large, or would make the caller wait, is an error, and not cut.
+func TestReadRefusesWhatIsNoSmallFile(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"full": "12345678", "large": "123456789"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	for name, want := range map[string]string{
+		"full": "12345678 <nil>", "large": dir + "/large: larger than 8 bytes", "pipe": dir + "/pipe: not a regular file", ".": dir + ": not a regular file",
+	} {
+		text, err := durable.ReadFile(filepath.Join(dir, name), 8)
+		below, errBelow := durable.Read(root, name, 8)
+		for _, got := range []string{fmt.Sprint(string(text), " ", err), fmt.Sprint(string(below), " ", errBelow)} {
+			if strings.TrimSpace(got) != want {
+				t.Errorf("%s: %q, want %q", name, got, want)
+			}
+		}
+	}
+	if text, err := durable.ReadFile(os.DevNull, 8); err != nil || len(text) != 0 {
+		t.Errorf("%s: %q, %v", os.DevNull, text, err)
+	}
+	if _, err := durable.ReadFile(filepath.Join(dir, "none"), 8); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
 	}
 }

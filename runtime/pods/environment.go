@@ -10,6 +10,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/internal/durable"
 	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/runtime/pods/internal/criconfig"
 	"github.com/podwright/podwright/runtime/pods/internal/objects"
@@ -109,7 +110,7 @@ func (s envSources) File(volume, path string) (string, bool, error) {
 		return "", false, fmt.Errorf("file %q of volume %q cannot be opened or is no regular file", path, volume)
 	}
 	defer f.Close()
-	text, err := readAtMost(f, maxEnvFile)
+	text, err := durable.ReadOpen(f, maxEnvFile)
 	if err != nil {
 		return "", false, fmt.Errorf("file %q of volume %q: %w", path, volume, err)
 	}

@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright/internal/durable"
 	"github.com/podwright/podwright/runtime/pods/internal/criconfig"
 	"github.com/podwright/podwright/runtime/pods/internal/meta"
 	"github.com/podwright/podwright/runtime/pods/internal/poddir"
@@ -209,7 +210,7 @@ func expandSubPath(expr string, e *criconfig.Environment) (string, error) {
 // hostsFile writes the pod's hosts file (spec/runtime.md 12.4).
 func (m *Manager) hostsFile(pod *v1.Pod, podIPs []string) (string, error) {
 	if pod.Spec.HostNetwork {
-		text, err := readBounded(m.options.HostsFile, maxHostsFile)
+		text, err := durable.ReadFile(m.options.HostsFile, maxHostsFile)
 		if err != nil {
 			return "", err
 		}

@@ -2,11 +2,8 @@ package pods
 
 import (
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -65,26 +62,13 @@ func (f ResourceFiles) Load() (map[types.UID][]byte, error) {
 		if !ok {
 			continue
 		}
-		record, err := readRecord(root, e.Name())
+		record, err := durable.Read(root, e.Name(), maxRecord)
 		if err != nil {
 			return nil, err
 		}
 		out[types.UID(uid)] = record
 	}
 	return out, nil
-}
-
-func readRecord(root *os.Root, name string) ([]byte, error) {
-	file, err := root.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	record, err := io.ReadAll(io.LimitReader(file, maxRecord+1))
-	if err == nil && len(record) > maxRecord {
-		err = fmt.Errorf("%s has more than %d bytes", filepath.Join(root.Name(), name), maxRecord)
-	}
-	return record, err
 }
 
 // open returns a handle of the folder.

@@ -5,15 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/netip"
-	"os"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright/internal/durable"
 	"github.com/podwright/podwright/runtime/pods/internal/criconfig"
 	"github.com/podwright/podwright/runtime/pods/internal/meta"
 	"github.com/podwright/podwright/runtime/pods/internal/poddir"
@@ -190,7 +189,7 @@ func (m *Manager) dns(pod *v1.Pod, report bool) (*runtimeapi.DNSConfig, error) {
 	case pod.Spec.DNSPolicy != v1.DNSNone:
 		var err error
 		in.Node, err = criconfig.NodeResolver(m.options.ResolvConf, func(path string) ([]byte, error) {
-			return readBounded(path, maxResolvConf)
+			return durable.ReadFile(path, maxResolvConf)
 		})
 		if err != nil {
 			return nil, err
@@ -234,27 +233,4 @@ func loopback(nodeIPs []string) []string {
 		return []string{"127.0.0.1"}
 	}
 	return out
-}
-
-// readBounded reads a file of at most limit bytes.
-func readBounded(path string, limit int64) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	text, err := readAtMost(f, limit)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return text, nil
-}
-
-// readAtMost reads to the end; more than limit bytes are an error.
-func readAtMost(r io.Reader, limit int64) ([]byte, error) {
-	text, err := io.ReadAll(io.LimitReader(r, limit+1))
-	if err == nil && int64(len(text)) > limit {
-		err = fmt.Errorf("larger than %d bytes", limit)
-	}
-	return text, err
 }

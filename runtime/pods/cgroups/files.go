@@ -3,7 +3,6 @@ package cgroups
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"math"
@@ -13,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/podwright/podwright/internal/durable"
 	"github.com/podwright/podwright/runtime/pods"
 )
 
@@ -211,12 +211,7 @@ func enableControllers(root *os.Root, name string) error {
 const maxFile = 1 << 20
 
 func read(root *os.Root, name string) (string, error) {
-	f, err := root.Open(name)
-	if err != nil {
-		return "", fmt.Errorf("read cgroup: %w", err)
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxFile))
+	text, err := durable.Read(root, name, maxFile)
 	if err != nil {
 		return "", fmt.Errorf("read cgroup: %w", err)
 	}

@@ -2,10 +2,12 @@ package credentials_test
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -218,6 +220,16 @@ func TestNodeConfig(t *testing.T) {
 	}
 	if _, err := credentials.New(nil, node); err == nil || strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("broken: %v", err)
+	}
+	write("config.json", strings.Repeat(" ", 10<<20+1))
+	if _, err := credentials.ReadNodeConfig(dir); err == nil || !strings.Contains(err.Error(), "larger than") {
+		t.Errorf("too large: %v", err)
+	}
+	if err := errors.Join(os.Remove(filepath.Join(dir, "config.json")), syscall.Mkfifo(filepath.Join(dir, "config.json"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := credentials.ReadNodeConfig(dir); err == nil {
+		t.Error("a pipe was read")
 	}
 	if _, err := credentials.ReadNodeConfig(""); err != nil {
 		t.Errorf("none: %v", err)

@@ -3,10 +3,10 @@ package credentials
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
+
+	"github.com/podwright/podwright/internal/durable"
 )
 
 // NodeConfig is the content of the node's own credential file.
@@ -25,15 +25,11 @@ func ReadNodeConfig(dir string) (NodeConfig, error) {
 		return NodeConfig{}, nil
 	}
 	for _, name := range []string{"config.json", ".dockercfg"} {
-		f, err := os.Open(filepath.Join(dir, name))
+		text, err := durable.ReadFile(filepath.Join(dir, name), maxNodeConfig)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {
-			return NodeConfig{}, fmt.Errorf("the node's pull credentials: %w", err)
-		}
-		text, err := io.ReadAll(io.LimitReader(f, maxNodeConfig))
-		if err = errors.Join(err, f.Close()); err != nil {
 			return NodeConfig{}, fmt.Errorf("the node's pull credentials: %w", err)
 		}
 		return NodeConfig{text: text, legacy: name == ".dockercfg"}, nil

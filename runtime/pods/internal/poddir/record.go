@@ -2,8 +2,6 @@ package poddir
 
 import (
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
 	"os"
 
@@ -34,16 +32,7 @@ func (r Records) Read(uid types.UID) (_ []byte, err error) {
 		return nil, err
 	}
 	defer root.Close()
-	f, err := root.Open(r.Name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxRecord+1))
-	if err == nil && len(text) > maxRecord {
-		err = fmt.Errorf("%s is larger than %d bytes", r.Name, maxRecord)
-	}
-	return text, err
+	return durable.Read(root, r.Name, maxRecord)
 }
 
 // Write replaces a pod's record, whose folder is made if it is missing.

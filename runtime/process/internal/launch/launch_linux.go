@@ -10,6 +10,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podwright/podwright/internal/durable"
 )
 
 // defaultPath is searched if the environment has no PATH.
@@ -225,12 +227,11 @@ func (r *Root) ReadFile(name string) ([]byte, error) {
 	}
 	f := os.NewFile(uintptr(fd), name)
 	defer f.Close()
-	if info, err := f.Stat(); err != nil {
-		return nil, err
-	} else if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a file", name)
+	data, err := durable.ReadOpen(f, maxUserFile)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	return readAllLimited(f)
+	return data, nil
 }
 
 // mode returns the mode of what name resolves to.

@@ -3,9 +3,7 @@ package launch
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -79,15 +77,4 @@ func (r *Root) lines(name string, n int, f func(fields []string) error) error {
 		}
 	}
 	return nil
-}
-
-func readAllLimited(f *os.File) ([]byte, error) {
-	data, err := io.ReadAll(io.LimitReader(f, maxUserFile+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(data) > maxUserFile {
-		return nil, fmt.Errorf("%s is larger than %d bytes", f.Name(), maxUserFile)
-	}
-	return data, nil
 }
