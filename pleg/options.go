@@ -16,9 +16,6 @@ import (
 	"github.com/podwright/podwright/runtime/cri"
 )
 
-// EventRecorder receives events about pods that the runtime does not describe in time.
-type EventRecorder = podinfo.EventRecorder
-
 // Options configures a [Generator]. The zero value is ready to use.
 type Options struct {
 	// View does the reading. Nil means one made from the reader with OwnerID, Sequence and Clock; a
@@ -66,7 +63,7 @@ type Options struct {
 	// Meter makes the instruments of the package. Nil means none.
 	Meter metric.Meter
 	// Recorder receives the events meant for users. Nil drops them.
-	Recorder EventRecorder
+	Recorder podinfo.EventRecorder
 }
 
 // Defaults and bounds (section 2, B3, B4, B7).

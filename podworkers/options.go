@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/podworkers/internal/machine"
 	"github.com/podwright/podwright/runtime"
@@ -68,7 +69,7 @@ type Options struct {
 	// Logger. The zero value is silent.
 	Logger logr.Logger
 	// Events takes Warning events about pods. Nil drops them.
-	Events EventRecorder
+	Events podinfo.EventRecorder
 	// Meter makes the metrics of spec/podworkers.md 14. Nil means none.
 	Meter metric.Meter
 }

@@ -7,7 +7,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -185,6 +184,3 @@ type RunningLister interface {
 type Journal interface {
 	Record(ctx context.Context, uid types.UID, facts Facts) error
 }
-
-// EventRecorder takes events about pods.
-type EventRecorder = podinfo.EventRecorder

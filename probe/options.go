@@ -29,9 +29,6 @@ const (
 	recordMaxAge = 5 * time.Minute
 )
 
-// EventRecorder receives events about containers whose probes fail.
-type EventRecorder = podinfo.EventRecorder
-
 // Outbound says where probes may connect to. Its fields:
 //
 //	Allow  []netip.Prefix // addresses that are permitted all the same, such as 127.0.0.0/8; nil: none
@@ -87,7 +84,7 @@ type Options struct {
 	NetworkSlots, ExecSlots, PodSlots int
 
 	// Events receives Unhealthy and ProbeWarning. Nil drops them.
-	Events EventRecorder
+	Events podinfo.EventRecorder
 	// EveryEvent also passes on events that repeat the last one of a probe word for word, for recorders
 	// that count repeats themselves. Otherwise these are passed on at doubling counts, with the
 	// count in the text (9.9). In an engine, that of the pods' options counts.

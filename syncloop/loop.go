@@ -17,6 +17,7 @@ import (
 
 	"github.com/podwright/podwright/internal/complaint"
 	"github.com/podwright/podwright/internal/foreign"
+	"github.com/podwright/podwright/internal/podinfo"
 )
 
 // Times of section 2 and 17.
@@ -87,7 +88,7 @@ type Options struct {
 	StuckAfter time.Duration
 
 	// Recorder receives events about pods. Nil drops them.
-	Recorder EventRecorder
+	Recorder podinfo.EventRecorder
 	// Clock is the loop's time. Nil means the real clock.
 	Clock clock.Clock
 	// Logger is silent by default.

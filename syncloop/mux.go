@@ -9,6 +9,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/internal/podinfo"
 )
 
 // queueCapacity is how many accepted messages may wait for the loop. A source
@@ -33,7 +35,7 @@ type batch struct {
 // before its batch is in the queue, so giving up loses nothing.
 type mux struct {
 	clock    clock.PassiveClock
-	recorder EventRecorder
+	recorder podinfo.EventRecorder
 	metrics  *metrics
 	turn     chan struct{}
 	queue    chan batch
@@ -50,7 +52,7 @@ type mux struct {
 	leftOut     leftOut
 }
 
-func newMux(sources []member, c clock.PassiveClock, recorder EventRecorder, m *metrics) *mux {
+func newMux(sources []member, c clock.PassiveClock, recorder podinfo.EventRecorder, m *metrics) *mux {
 	x := &mux{
 		clock: c, recorder: recorder, metrics: m,
 		turn:        make(chan struct{}, 1),

@@ -148,6 +148,3 @@ type SourceStatus struct {
 	// Health as reported by the source; zero if it does not report it.
 	Health SourceHealth
 }
-
-// EventRecorder takes events about pods that sources deliver, and about the sources.
-type EventRecorder = podinfo.EventRecorder

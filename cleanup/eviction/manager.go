@@ -50,9 +50,6 @@ type Killer interface {
 	Finished(uid types.UID) bool
 }
 
-// EventRecorder receives events about evicted pods and about the node.
-type EventRecorder = podinfo.EventRecorder
-
 // Options configures a [Manager]. Stats, Killer and Pods are required. None of the
 // functions may call back into the manager, except for Pressure and Admit.
 type Options struct {
@@ -93,7 +90,7 @@ type Options struct {
 	// NodeName is the name of the node that events are about.
 	NodeName string
 	// Recorder receives events. Nil drops them.
-	Recorder EventRecorder
+	Recorder podinfo.EventRecorder
 	// Clock is the manager's time. Nil: the real clock.
 	Clock clock.WithTicker
 	// Logger is silent if zero.

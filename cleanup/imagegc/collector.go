@@ -49,9 +49,6 @@ type Containers interface {
 	ListContainers(ctx context.Context, filter *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error)
 }
 
-// EventRecorder receives events about the node.
-type EventRecorder = podinfo.EventRecorder
-
 // Options configures a [Collector].
 type Options struct {
 	// Store is where the images are. Required.
@@ -83,7 +80,7 @@ type Options struct {
 	// NodeName is the name of the node that events are about.
 	NodeName string
 	// Recorder receives events. Nil drops them.
-	Recorder EventRecorder
+	Recorder podinfo.EventRecorder
 	// Clock is the collector's time. Nil means the real clock.
 	Clock clock.WithTicker
 	// Logger is silent by default.

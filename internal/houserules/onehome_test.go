@@ -68,7 +68,7 @@ func podWordsHaveOneHome(tr *tree, report report) {
 			case *ast.InterfaceType:
 				for _, f := range n.Methods.List {
 					if len(f.Names) == 1 && f.Names[0].Name == "Eventf" {
-						report("%s: an interface with Eventf; alias %s.EventRecorder", tr.at(s, n.Pos()), derivedOwner)
+						report("%s: an interface with Eventf; use %s.EventRecorder", tr.at(s, n.Pos()), derivedOwner)
 					}
 				}
 			}

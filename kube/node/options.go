@@ -19,9 +19,6 @@ import (
 	"github.com/podwright/podwright/internal/podinfo"
 )
 
-// EventRecorder takes the events about the node, in the shape of client-go's recorder.
-type EventRecorder = podinfo.EventRecorder
-
 // Runtime is the part of the CRI that says what the runtime is and can do.
 type Runtime interface {
 	Version(ctx context.Context, apiVersion string) (*runtimeapi.VersionResponse, error)
@@ -106,7 +103,7 @@ type Options struct {
 	// Logger is silent if zero.
 	Logger logr.Logger
 	// Events receives events about the node. Nil drops them.
-	Events EventRecorder
+	Events podinfo.EventRecorder
 	// Meter makes the instruments. Nil means no metrics.
 	Meter metric.Meter
 }

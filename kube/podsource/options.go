@@ -13,9 +13,6 @@ import (
 	"github.com/podwright/podwright/internal/podinfo"
 )
 
-// EventRecorder takes the events about the node, in the shape of client-go's recorder.
-type EventRecorder = podinfo.EventRecorder
-
 // Options configures [New]. NodeName and Client are required.
 type Options struct {
 	// NodeName is the name of the Node whose pods are delivered.
@@ -38,7 +35,7 @@ type Options struct {
 	Logger logr.Logger
 	// Events receives the event about a list that is older than what was known. Nil drops it. It
 	// may be slow, or panic: no pod waits for it.
-	Events EventRecorder
+	Events podinfo.EventRecorder
 }
 
 const defaultSilence = 3 * time.Minute

@@ -10,7 +10,6 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/internal/podinfo"
-	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/pods"
@@ -209,8 +208,8 @@ type Options struct {
 	NodeIPs func() []string
 	Hooks   Hooks
 
-	Clock  clock.WithTicker         // nil: the real clock
-	Events podworkers.EventRecorder // nil: events are dropped
+	Clock  clock.WithTicker      // nil: the real clock
+	Events podinfo.EventRecorder // nil: events are dropped
 }
 
 // setDefaults fills in what is not set.

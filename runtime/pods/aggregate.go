@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/internal/repeats"
 )
 
@@ -17,7 +18,7 @@ import (
 // days reports that a few dozen times. Events that differ in text, reason or object
 // are different events.
 type aggregator struct {
-	next EventRecorder
+	next podinfo.EventRecorder
 	seen *repeats.Table[eventKey]
 }
 
@@ -27,11 +28,11 @@ type eventKey struct {
 	field, eventtype, reason, message string
 }
 
-func newAggregator(next EventRecorder, c clock.PassiveClock) *aggregator {
+func newAggregator(next podinfo.EventRecorder, c clock.PassiveClock) *aggregator {
 	return &aggregator{next: next, seen: repeats.New[eventKey](c, 0)}
 }
 
-// Eventf implements [EventRecorder].
+// Eventf implements [podinfo.EventRecorder].
 func (a *aggregator) Eventf(object k8sruntime.Object, eventtype, reason, format string, args ...any) {
 	ref, ok := object.(*v1.ObjectReference)
 	if !ok {

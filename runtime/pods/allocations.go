@@ -44,7 +44,7 @@ type AllocationOptions struct {
 	// Clock is the time source. Nil: the real clock.
 	Clock clock.PassiveClock
 	// Events receives the pods' events. Nil: dropped.
-	Events EventRecorder
+	Events podinfo.EventRecorder
 }
 
 // Allocations decides about changes of the resources of running pods, and remembers

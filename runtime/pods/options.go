@@ -23,10 +23,6 @@ import (
 	"github.com/podwright/podwright/runtime/cri"
 )
 
-// EventRecorder takes the events of pods. object is a *v1.ObjectReference, with a field
-// path if a container is meant.
-type EventRecorder = podinfo.EventRecorder
-
 // Reader reads one pod fresh from the runtime. [cri.View] is one; an engine
 // passes a reader that also publishes what it read.
 type Reader interface {
@@ -267,7 +263,7 @@ type Options struct {
 	// Logger receives what neither events nor errors report. Zero: silent. Engine.
 	Logger logr.Logger
 	// Events receives the pods' events. Nil: dropped. Engine.
-	Events EventRecorder
+	Events podinfo.EventRecorder
 	// Meter makes the instruments. Nil: nothing is measured. Engine.
 	Meter metric.Meter
 }

@@ -28,9 +28,6 @@ type Verdicts interface {
 	Remember(pod *v1.Pod, v Verdict) error
 }
 
-// EventRecorder records events about refused pods.
-type EventRecorder = podinfo.EventRecorder
-
 // Options configures a [Gate]. The zero value admits every pod.
 type Options struct {
 	// Handlers are asked in this order (AD2).
@@ -47,7 +44,7 @@ type Options struct {
 	Rejected func(pod *v1.Pod, v Verdict)
 
 	// Recorder gets a Warning per refusal. Nil drops it.
-	Recorder EventRecorder
+	Recorder podinfo.EventRecorder
 	// Logger is silent if zero.
 	Logger logr.Logger
 	// Meter counts refusals. Nil: they are not counted.

@@ -69,7 +69,7 @@ type FileOptions struct {
 	AllowAPIReferences bool
 
 	// Recorder receives an event per new problem. Nil drops them.
-	Recorder syncloop.EventRecorder
+	Recorder podinfo.EventRecorder
 	// Clock tells the source the time. Nil means the real clock.
 	Clock clock.Clock
 	// Logger is silent by default.

@@ -60,7 +60,7 @@ type HTTPOptions struct {
 	AllowAPIReferences bool
 
 	// Recorder receives an event per reported problem. Nil drops them.
-	Recorder syncloop.EventRecorder
+	Recorder podinfo.EventRecorder
 	// Clock tells the source the time. Nil means the real clock.
 	Clock clock.Clock
 	// Logger is silent by default.
