@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -291,14 +293,29 @@ func (w *Workers) classify(ctx context.Context, result *machine.Result) {
 	result.RetryWithin = retryWithin(err)
 }
 
-// retryWithin returns the bound of the back-off that an error in the tree of err sets,
+// retryWithin returns the smallest bound of the back-off that an error in the tree of err sets,
 // 0 if none does.
-func retryWithin(err error) time.Duration {
-	var bounded interface{ RetryWithin() time.Duration }
-	if !errors.As(err, &bounded) {
-		return 0
+func retryWithin(err error) (within time.Duration) {
+	if r, ok := err.(interface{ RetryWithin() time.Duration }); ok { //nolint:errorlint // the walk visits every node
+		within = max(r.RetryWithin(), 0)
 	}
-	return max(bounded.RetryWithin(), 0)
+	for _, e := range causes(err) {
+		if w := retryWithin(e); w > 0 && (within == 0 || w < within) {
+			within = w
+		}
+	}
+	return within
+}
+
+// causes returns what an error wraps.
+func causes(err error) (out []error) {
+	switch u := err.(type) { //nolint:errorlint // of this node
+	case interface{ Unwrap() error }:
+		out = []error{u.Unwrap()}
+	case interface{ Unwrap() []error }:
+		out = u.Unwrap()
+	}
+	return slices.DeleteFunc(slices.Clone(out), func(e error) bool { return e == nil })
 }
 
 // earliestRetry returns the earliest RetryAt in the tree of err. Zero times are
@@ -308,17 +325,7 @@ func earliestRetry(err error) (earliest time.Time, found bool) {
 		earliest = r.RetryAt()
 		found = !earliest.IsZero()
 	}
-	var causes []error
-	switch u := err.(type) { //nolint:errorlint // as above
-	case interface{ Unwrap() error }:
-		causes = []error{u.Unwrap()}
-	case interface{ Unwrap() []error }:
-		causes = u.Unwrap()
-	}
-	for _, e := range causes {
-		if e == nil {
-			continue
-		}
+	for _, e := range causes(err) {
 		if at, ok := earliestRetry(e); ok && (!found || at.Before(earliest)) {
 			earliest, found = at, true
 		}
@@ -331,7 +338,7 @@ func (w *Workers) finish(c *call, result *machine.Result) *call {
 	if result.Err != nil && !result.Canceled {
 		w.options.Logger.V(1).Info("syncer call failed", "uid", c.UID, "phase", c.Phase.String(), "error", result.Err.Error())
 	}
-	w.lacking.note(c.UID, result.Err != nil && result.RetryWithin > 0, w.sinceOrigin)
+	w.lacking.note(c.UID, result.Err != nil && result.RetryWithin > 0 && result.RetryWithin < math.MaxInt64, w.sinceOrigin)
 	b := w.event(machine.EventDone)
 	b.event.Call, b.event.Result = &c.Call, *result
 	next, _ := w.apply(b, c)

@@ -2,7 +2,6 @@ package podworkers_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -30,7 +29,6 @@ func (e *trapError) trap(method string) bool {
 
 func (e *trapError) Error() string              { e.trap("Error"); return "trap" }
 func (e *trapError) Is(error) bool              { return e.trap("Is") }
-func (e *trapError) As(any) bool                { return e.trap("As") }
 func (e *trapError) Unwrap() error              { e.trap("Unwrap"); return nil }
 func (e *trapError) RetryAt() time.Time         { e.trap("RetryAt"); return time.Time{} }
 func (e *trapError) RetryWithin() time.Duration { e.trap("RetryWithin"); return 0 }
@@ -44,14 +42,8 @@ func trapErrors() map[string]error {
 			errs["wrapped "+method] = fmt.Errorf("x: %w", &trapError{method})
 		}
 	}
-	errs["As of another kind"] = fmt.Errorf("x: %w", errors.Join(errTest, asTrap{}))
 	return errs
 }
-
-type asTrap struct{}
-
-func (asTrap) Error() string { return "trap" }
-func (asTrap) As(any) bool   { panic("As") }
 
 // L8, I22: an error that panics when it is looked at is a panic of the call that returned it: it harms that pod only, and
 // is retried. The same for errors of the journal and of the views.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -36,6 +37,9 @@ func TestRetry(t *testing.T) {
 		{"not beyond the resync", podworkers.Options{}, retryIn(time.Hour), []time.Duration{60, 60}},
 		{"a zero time is no moment", podworkers.Options{}, errors.Join(retryAt{}, fmt.Errorf("y: %w", retryIn(7*time.Second))), []time.Duration{7, 7}},
 		{"a zero time alone", podworkers.Options{}, retryAt{}, []time.Duration{1, 2, 4, 8}},
+		{"the smallest bound in the tree", podworkers.Options{SetupBackOff: podworkers.BackOff{Initial: 200 * time.Second}}, errors.Join(within(math.MaxInt64), within(0), fmt.Errorf("y: %w", within(10*time.Second))), []time.Duration{10, 10}},
+		{"a bound beside another's moment", podworkers.Options{}, errors.Join(retryIn(50*time.Second), within(10*time.Second)), []time.Duration{1, 2, 4, 8, 10}},
+		{"the back-off beside another's moment", podworkers.Options{}, errors.Join(retryIn(20*time.Second), within(math.MaxInt64)), []time.Duration{1, 2, 4, 8, 16, 20}},
 		{"not in the past", podworkers.Options{}, retryIn(-time.Hour), []time.Duration{0}},
 		{"and not at once forever", podworkers.Options{}, retryIn(-time.Hour), []time.Duration{0, 1, 1, 1}},
 	} {
@@ -71,6 +75,11 @@ type retryIn time.Duration
 
 func (r retryIn) Error() string      { return "wait" }
 func (r retryIn) RetryAt() time.Time { return time.Now().Add(time.Duration(r)) }
+
+type within time.Duration
+
+func (w within) Error() string              { return "wait" }
+func (w within) RetryWithin() time.Duration { return time.Duration(w) }
 
 type retryAt struct{ time.Time }
 

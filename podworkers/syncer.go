@@ -28,7 +28,9 @@ import (
 //
 //	interface{ RetryWithin() time.Duration }
 //
-// to bound the back-off: the pod waits for something that may come at any time.
+// to bound the back-off (the smallest positive bound counts): the pod waits for something that may
+// come at any time. If both occur, the next attempt comes at whichever is earlier. A bound of
+// math.MaxInt64 is no wait: the error only asks for the plain back-off beside the moments that others name.
 type PodSyncer interface {
 	// SyncPod makes the containers match the spec as far as possible now. It
 	// must be re-entrant and converge. Terminal may be set only if the pod's

@@ -3,6 +3,7 @@ package enginetest_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -108,4 +109,32 @@ func TestPodsLookForObjectsSoon(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestCrashingContainerDelaysNoOther: IN15, L5. A container waits for an object while another one of
+// its pod crashes again and again. It runs as soon as without the other, and other starts that fail
+// are repeated by the pod's own back-off.
+func TestCrashingContainerDelaysNoOther(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		objects, rt := &objectsLater{}, fake.New(fake.Options{Script: func(l fake.Launch) fake.Script {
+			if l.Container == "crashing" {
+				return fake.Script{Exit: &fake.Exit{After: time.Second, Code: 1}}
+			}
+			return fake.Script{}
+		}})
+		r := newRig(t, rt, t.TempDir(), func(c *podwright.Config) { c.Pods.Objects = objects }).start()
+		var pods []*v1.Pod
+		for i := range 4 {
+			pod := waitingPod(i)
+			pod.Spec.Containers = append(pod.Spec.Containers, v1.Container{Name: "crashing", Image: "app:1"})
+			pods = append(pods, pod)
+		}
+		r.set(pods...)
+		<-time.After(time.Hour)
+		if err := r.problems(); err == nil || !strings.Contains(err.Error(), "an object or a path that it refers to") {
+			t.Errorf("problems %v", err)
+		}
+		r.comes(objects, false, pods)
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"time"
 
@@ -43,6 +44,15 @@ func (f *startFailure) RetryAt() time.Time {
 		return f.lookAt
 	}
 	return f.retryAt
+}
+
+// RetryWithin gives a failure without a moment of its own the plain back-off of the worker, so that
+// it does not wait for the moment of another container.
+func (f *startFailure) RetryWithin() time.Duration {
+	if f.RetryAt().IsZero() {
+		return math.MaxInt64
+	}
+	return 0
 }
 
 // starting is one container that is being started.

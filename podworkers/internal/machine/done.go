@@ -194,14 +194,25 @@ func (m *Machine) delay(r *record, c *Call, result *Result) (time.Duration, Why)
 		if r.attempts > 1 && result.RetryAfter <= 0 {
 			least = pastDelay
 		}
-		return min(max(result.RetryAfter, least), m.config.SyncFrequency), WhyRetryAt
-	default:
-		pause := m.backOff(c.Phase, r.attempts)
-		if result.RetryWithin > 0 {
-			pause = min(pause, result.RetryWithin)
+		named := min(max(result.RetryAfter, least), m.config.SyncFrequency)
+		if result.RetryWithin > 0 { // another error, which does not wait for that moment
+			if pause := m.bounded(r, c, result); pause < named {
+				return pause, WhyBackOff
+			}
 		}
-		return m.jittered(pause), WhyBackOff
+		return named, WhyRetryAt
+	default:
+		return m.bounded(r, c, result), WhyBackOff
 	}
+}
+
+// bounded returns the pause of the back-off, at most RetryWithin before jitter.
+func (m *Machine) bounded(r *record, c *Call, result *Result) time.Duration {
+	pause := m.backOff(c.Phase, r.attempts)
+	if result.RetryWithin > 0 {
+		pause = min(pause, result.RetryWithin)
+	}
+	return m.jittered(pause)
 }
 
 // backOff returns the pause, before jitter, after a number of failures in a row.

@@ -302,7 +302,8 @@ type Result struct {
 	// returned, or earlier if Seen; 0 if it was not called.
 	End        runtime.Stamp
 	RetryAfter time.Duration
-	// RetryWithin, if positive, bounds the back-off before jitter.
+	// RetryWithin, if positive, bounds the back-off before jitter. With RetryExplicit, whichever
+	// comes first counts: the named moment or this back-off.
 	RetryWithin   time.Duration
 	RecordedFacts Facts
 }
