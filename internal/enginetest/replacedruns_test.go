@@ -10,6 +10,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/fake"
@@ -232,6 +233,33 @@ func TestStoppedRunWithoutSandbox(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestInitHasRunWithoutItsApp: 6.2a: a pod with policy Never loses its sandbox when its init container has run and the image of
+// its app container is still being pulled. It gets another sandbox and runs; the pod does not wait without end.
+func TestInitHasRunWithoutItsApp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt := fake.New(fake.Options{Script: func(fake.Launch) fake.Script { return fake.Script{Exit: &fake.Exit{After: time.Second}} }})
+		pulls := rt.Inject(fake.Fault{Match: fake.Match{Method: fake.PullImage, Func: func(c fake.Call) bool {
+			return c.Request.(*runtimeapi.PullImageRequest).GetImage().GetImage() == "slow:1"
+		}}, Effect: fake.Effect{Err: errors.New("the registry is away")}})
+		r := newRig(t, rt, t.TempDir()).start()
+		pod := newPod("job")
+		pod.Spec.RestartPolicy = v1.RestartPolicyNever
+		pod.Spec.InitContainers = []v1.Container{{Name: "init", Image: "app:1"}}
+		pod.Spec.Containers[0].Image = "slow:1"
+		r.set(pod)
+		<-time.After(time.Minute)
+		if sandboxes, err := rt.ListPodSandbox(t.Context(), nil); err != nil || rt.FailSandbox(sandboxes[0].Id) != nil {
+			t.Fatal("no sandbox to fail")
+		}
+		<-time.After(time.Minute)
+		pulls()
+		r.phase(pod.UID, v1.PodSucceeded, 5*time.Minute)
+		if init, main := rt.Facts(pod.UID, "init").Started, rt.Facts(pod.UID, "main").Started; init != 2 || main != 1 {
+			t.Errorf("init ran %d times, main %d times", init, main)
+		}
+	})
 }
 
 // TestRunThatStopsForGood: 6.12: a container of policy Never that could not be stopped for another image, and then fails its probe

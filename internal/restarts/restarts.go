@@ -46,12 +46,6 @@ func (a *Asked) Has(id runtime.ContainerID) bool { return a.Pending() && a.HasID
 // HasID is [Asked.Has] for an ID in the form a status uses.
 func (a *Asked) HasID(id string) bool { return a.Pending() && (has(a.Runs, id) || has(a.Own, id)) }
 
-// HasContainer reports whether a run of this container is to be replaced.
-func (a *Asked) HasContainer(name string) bool {
-	of := func(r Run) bool { return r.Container == name }
-	return a.Pending() && (slices.ContainsFunc(a.Runs, of) || slices.ContainsFunc(a.Own, of))
-}
-
 // Requested reports whether a caller wants this run replaced.
 func (a *Asked) Requested(id runtime.ContainerID) bool {
 	return a.Pending() && a.RequestedID(id.String())

@@ -101,7 +101,7 @@ func replaceSandbox(in Input, s Sandbox) Plan {
 	if in.Pod.DeletionTimestamp != nil {
 		return p
 	}
-	if spec.RestartPolicy == v1.RestartPolicyNever && s.Attempt != 0 && everRan(in.Status) && !returnsAnyway(in) {
+	if spec.RestartPolicy == v1.RestartPolicyNever && s.Attempt != 0 && !anyReturns(in) {
 		return p // 6.2a
 	}
 	var start []int
@@ -122,36 +122,25 @@ func replaceSandbox(in Input, s Sandbox) Plan {
 	return p
 }
 
-// everRan reports whether a container of the pod may have run. A container that was only
-// created has not: otherwise a pod that is never restarted would wait indefinitely if
-// its sandbox was lost at that moment.
-func everRan(status *runtime.PodStatus) bool {
-	return slices.ContainsFunc(status.Containers, func(c *runtime.ContainerStatus) bool { return c.State != runtime.Created })
-}
-
-// returnsAnyway reports whether a container returns in a new sandbox although the pod's policy is
-// Never: by its own policy or rules, or because it was stopped in order to be replaced (6.12). The
-// first init container that was created and has not succeeded decides alone: nothing begins before
-// it is done.
-func returnsAnyway(in Input) bool {
-	returns := func(c *v1.Container) bool {
-		may := restartpolicy.Effective(in.Pod, c) != v1.RestartPolicyNever || hasRules(c) ||
-			in.Asked.HasContainer(c.Name)
-		return may && runsInNewSandbox(in, c)
-	}
+// anyReturns reports whether anything of a pod with policy Never runs in a new sandbox: an app
+// container that has not run yet, or that its own policy or rules bring back, or that was stopped in
+// order to be replaced (6.12). Otherwise a pod of which only an init container or a sidecar has run
+// would wait indefinitely if its sandbox was lost. The first init container that was created and has
+// not succeeded decides alone: nothing begins before it is done.
+func anyReturns(in Input) bool {
 	for i := range in.Pod.Spec.InitContainers {
 		c := &in.Pod.Spec.InitContainers[i]
 		record := in.Status.Container(c.Name)
 		switch {
 		case restartpolicy.IsSidecar(c), record == nil:
 		case record.State != runtime.Exited:
-			return returns(c)
+			return runsInNewSandbox(in, c)
 		case restartpolicy.InitFailed(record.ExitCode, record.Reason):
 			return restartpolicy.OnInitExit(in.Pod, c, record.ExitCode, record.Reason) != restartpolicy.Stay
 		}
 	}
 	for i := range in.Pod.Spec.Containers {
-		if returns(&in.Pod.Spec.Containers[i]) {
+		if runsInNewSandbox(in, &in.Pod.Spec.Containers[i]) {
 			return true
 		}
 	}
@@ -161,7 +150,7 @@ func returnsAnyway(in Input) bool {
 // hasRules reports whether a container's exit may bring it back although its policy is Never.
 func hasRules(c *v1.Container) bool { return c.RestartPolicy != nil && len(c.RestartPolicyRules) > 0 }
 
-// runsInNewSandbox reports whether an app container is started in a fresh sandbox.
+// runsInNewSandbox reports whether a container is started in a fresh sandbox.
 // Upstream leaves out only containers with policy OnFailure that succeeded; here
 // every container that has ended for good stays ended, including one whose own
 // policy is Never.

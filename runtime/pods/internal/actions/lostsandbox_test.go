@@ -12,7 +12,15 @@ import (
 func TestLostSandboxBeforeStart(t *testing.T) {
 	check(t, []row{
 		{rule: "6.2a only created", pod: pod(v1.RestartPolicyNever, "", "a"), status: "s0:dead a=created", want: "kill pod, sandbox 1 for s0, start a"},
-		{rule: "6.2a one of two created", pod: pod(v1.RestartPolicyNever, "", "a b"), status: "s0:dead a=created b=exited:0", want: "kill pod"},
+		{rule: "6.2a one of two created", pod: pod(v1.RestartPolicyNever, "", "a b"), status: "s0:dead a=created b=exited:0", want: "kill pod, sandbox 1 for s0, start a"},
+		{rule: "6.2a one of two has no record", pod: pod(v1.RestartPolicyNever, "", "a b"), status: "s0:dead b=exited:255", want: "kill pod, sandbox 1 for s0, start a"},
+		{rule: "6.2a only init has run", pod: pod(v1.RestartPolicyNever, "i", "a"), status: "s0:dead i=exited:0", want: "kill pod, sandbox 1 for s0, start i"},
+		{rule: "6.2a the second init container is only created", pod: pod(v1.RestartPolicyNever, "i j", "a"), status: "s0:dead i=exited:0 j=created", want: "kill pod, sandbox 1 for s0, start i"},
+		{rule: "6.2a only a sidecar has run", pod: pod(v1.RestartPolicyNever, "s*", "a"), status: "s0:dead s=exited:255", want: "kill pod, sandbox 1 for s0, start s"},
+		{rule: "6.2a only an ephemeral container has run", pod: pod(v1.RestartPolicyNever, "", "a"), status: "s0:dead e=exited:255", want: "kill pod, sandbox 1 for s0, start a"},
+		{rule: "6.2a init has failed", pod: pod(v1.RestartPolicyNever, "i", "a"), status: "s0:dead i=exited:1", want: "kill pod"},
+		{rule: "6.2a the second init container may have run", pod: pod(v1.RestartPolicyNever, "i j", "a"), status: "s0:dead i=exited:0 j=unknown", want: "kill pod"},
+		{rule: "6.1 in the new sandbox the other one stays ended", pod: pod(v1.RestartPolicyNever, "i", "a b"), status: "s0:dead b=exited:255 s1:ready i=exited:0", want: "start a"},
 		{rule: "6.2a unknown may have run", pod: pod(v1.RestartPolicyNever, "", "a"), status: "s0:dead a=unknown", want: "kill pod"},
 	})
 }
@@ -39,7 +47,7 @@ func TestOwnPolicyReturnsInANewSandbox(t *testing.T) {
 		{rule: "6.2a a rule, but its end is not known", pod: pod(never, "", "a b"), change: on255, status: "s0:dead a=unknown b=exited:255", want: "kill pod"},
 		{rule: "6.2a a failure", pod: pod(never, "", "a b"), change: of(false, failing), status: "s0:dead a=exited:255 b=exited:0", want: "kill pod, sandbox 1 for s0, start a"},
 		{rule: "6.2a no failure", pod: pod(never, "", "a b"), change: of(false, failing), status: "s0:dead a=exited:0 b=exited:255", want: "kill pod"},
-		{rule: "6.2a own Never", pod: pod(never, "", "a b"), change: of(false, once), status: "s0:dead b=exited:255", want: "kill pod"},
+		{rule: "6.2a own Never", pod: pod(never, "", "a b"), change: of(false, once), status: "s0:dead a=exited:1 b=exited:255", want: "kill pod"},
 		{rule: "6.2a a rule", pod: pod(never, "", "a b"), change: on255, status: "s0:dead a=exited:255 b=exited:255", want: "kill pod, sandbox 1 for s0, start a"},
 		{rule: "6.2a no rule for this code", pod: pod(never, "", "a b"), change: on255, status: "s0:dead a=exited:1 b=exited:255", want: "kill pod"},
 		{rule: "6.2c after init", pod: pod(never, "i", "a b"), change: of(false, again), status: "s0:dead i=exited:0 a=exited:255 b=exited:255", want: "kill pod, sandbox 1 for s0, start i"},
