@@ -45,7 +45,8 @@ func (m *Manager) TerminationMessage(container *runtime.ContainerStatus) string 
 	return container.Message + messageDivider + left
 }
 
-// messageFile is the file on the host that a container leaves its message in, "" if it has none.
+// messageFile is the file on the host that a container leaves its message in, "" if it has none. It may be elsewhere than this
+// manager's, for example where its root folder was when the container was made.
 func messageFile(c *runtime.ContainerStatus) string {
 	return c.Mounts[absolute(c.Annotations[meta.AnnotationTerminationMessagePath])]
 }
@@ -53,7 +54,8 @@ func messageFile(c *runtime.ContainerStatus) string {
 // leftMessage reads the message file, or the log where the policy says so.
 func (m *Manager) leftMessage(c *runtime.ContainerStatus) string {
 	text := ""
-	if host := messageFile(c); host != "" {
+	host := messageFile(c)
+	if _, outside := poddir.Below(m.dirs.Path, host); outside == nil { // only what is below is read
 		file, err := poddir.OpenFile(m.dirs.Path, host)
 		if err == nil {
 			text, err = tail(file, maxMessage)
