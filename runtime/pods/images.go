@@ -93,14 +93,18 @@ func (m *Manager) newPuller(service cri.ImageService) {
 	})
 }
 
+// ensureImage makes an image present for a container or volume of the pod. That may take hours: the files of containers
+// that run are renewed meanwhile (IN15).
+func (s *podSync) ensureImage(ctx context.Context, r images.Request) (images.Image, error) {
+	defer s.keepFresh(ctx)()
+	r.Pod, r.Sandbox, r.Handler, r.Secrets, r.More = s.pod, s.sandboxConfig, s.handler, s.pullSecrets, s.moreCredentials
+	r.Lacking = func() bool { return s.secretsMissing || s.credentialsMissing }
+	return s.m.puller.Ensure(ctx, r)
+}
+
 // pull makes the image present.
 func (st *starting) pull(ctx context.Context) (images.Image, *startFailure) {
-	image, err := st.m.puller.Ensure(ctx, images.Request{
-		Pod: st.pod, Container: st.spec, Sandbox: st.sandboxConfig, Handler: st.handler,
-		Secrets: st.pullSecrets, More: st.moreCredentials,
-		Lacking: func() bool { return st.secretsMissing || st.credentialsMissing }, Event: st.event,
-		Interrupts: st.changes, Meanwhile: func() { st.m.RefreshVolumes(ctx, st.pod) },
-	})
+	image, err := st.ensureImage(ctx, images.Request{Container: st.spec, Event: st.event})
 	if err == nil {
 		return image, nil
 	}

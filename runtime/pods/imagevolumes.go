@@ -26,14 +26,11 @@ func (s *podSync) pullImageVolumes(ctx context.Context) {
 		if !ok || v.Image == nil || ready.Image == "" {
 			continue
 		}
-		image, err := s.m.puller.Ensure(ctx, images.Request{
-			Pod: s.pod, Sandbox: s.sandboxConfig, Handler: s.handler, Secrets: s.pullSecrets, More: s.moreCredentials,
+		image, err := s.ensureImage(ctx, images.Request{
 			Container: &v1.Container{Name: v.Name, Image: ready.Image, ImagePullPolicy: v.Image.PullPolicy},
-			Lacking:   func() bool { return s.secretsMissing || s.credentialsMissing },
 			Event: func(eventtype, reason, format string, args ...any) {
 				s.m.podEvent(s.pod, eventtype, reason, format, args...)
 			},
-			Interrupts: s.changes, Meanwhile: func() { s.m.RefreshVolumes(ctx, s.pod) },
 		})
 		s.result.Acted = s.result.Acted || image.Pulled
 		if err != nil {

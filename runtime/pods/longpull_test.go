@@ -2,9 +2,11 @@ package pods_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -101,5 +103,48 @@ func TestChangeBeforeALongPullIsHeard(t *testing.T) {
 		if got := shown(w, "k"); got != "new" {
 			t.Errorf("the running container has %q", got)
 		}
+	})
+}
+
+// hangingShelf is a shelf that, once it hangs, gives no secret within 10 s.
+type hangingShelf struct {
+	*shelf
+	hangs atomic.Bool
+}
+
+func (h *hangingShelf) GetSecret(ctx context.Context, namespace, name string) (*v1.Secret, error) {
+	if !h.hangs.Load() {
+		return h.shelf.GetSecret(ctx, namespace, name)
+	}
+	select {
+	case <-time.After(10 * second):
+		return nil, errors.New("no answer")
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// IN15: the end of a pull is not missed while volumes wait for their objects.
+func TestPullEndsWhileObjectsHang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		objects := &hangingShelf{shelf: newShelf()}
+		w, _ := volumeWorld(t, func(o *pods.Options) { o.Objects = objects })
+		pod := startsLate(w, func(p *v1.Pod) {
+			for _, name := range []string{"a", "b"} {
+				objects.secret(name, map[string]string{"k": "v"})
+				p.Spec.Volumes = append(p.Spec.Volumes, v1.Volume{
+					Name: name, VolumeSource: v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: name}},
+				})
+				p.Spec.Containers[0].VolumeMounts = append(p.Spec.Containers[0].VolumeMounts, v1.VolumeMount{Name: name, MountPath: "/" + name})
+			}
+		})
+		defer syncs(w, pod)()
+		pass(24*time.Hour - 2*second)
+		w.wantState(pod, "app:running late:none")
+		objects.hangs.Store(true)
+		w.m.Refresh(pod.UID)
+		pass(3 * second)
+		synctest.Wait()
+		w.wantState(pod, "app:running late:running")
 	})
 }

@@ -8,10 +8,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
-	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/internal/foreign"
-	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/pods/internal/credentials"
@@ -96,10 +94,6 @@ func (p *Puller) Pulling(uid types.UID) []Progress {
 // block.
 func (p *Puller) Turns() []worklimit.Call { return p.options.Turns.Calls() }
 
-// meanwhileEvery is how often Request.Meanwhile is called without a change: tokens end, and a getter need not tell
-// of changes.
-const meanwhileEvery = time.Minute
-
 // share joins the flight that is under way, or starts it, and waits for its end
 // or for that of ctx.
 func (p *Puller) share(ctx context.Context, r Request, f *flight) (*flight, error) {
@@ -116,24 +110,10 @@ func (p *Puller) share(ctx context.Context, r Request, f *flight) (*flight, erro
 	}
 	f.waiters[w] = true
 	p.mu.Unlock()
-	var again <-chan time.Time
-	var timer clock.Timer
-	if r.Meanwhile != nil {
-		timer = p.options.Clock.NewTimer(meanwhileEvery)
-		defer timer.Stop()
-		again = timer.C()
-	}
-	for ctx.Err() == nil {
-		select {
-		case <-f.done:
-			return f, nil
-		case <-r.Interrupts:
-			r.Meanwhile()
-		case <-again:
-			r.Meanwhile()
-			timing.Restart(timer, meanwhileEvery)
-		case <-ctx.Done():
-		}
+	select {
+	case <-f.done:
+		return f, nil
+	case <-ctx.Done():
 	}
 	if p.leave(f, w) {
 		f.cancel()

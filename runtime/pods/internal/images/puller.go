@@ -81,10 +81,6 @@ type Request struct {
 	Lacking func() bool
 	// Event reports progress in the words of spec/runtime.md 9.11.
 	Event func(eventtype, reason, format string, args ...any)
-	// Meanwhile is called on the caller's goroutine whenever something arrives on Interrupts while
-	// the request waits for a pull, and once a minute. Nil: never.
-	Interrupts <-chan struct{}
-	Meanwhile  func()
 }
 
 // Image is an image in the store.
