@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
@@ -16,6 +17,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/internal/foreign"
 	"github.com/podwright/podwright/internal/timing"
 )
 
@@ -70,8 +72,9 @@ type Options struct {
 	// the real clock.
 	Clock clock.WithTicker
 
-	// intercept watches calls in tests.
+	// intercept watches calls in tests, statfs stands in for the kernel's.
 	intercept grpc.UnaryClientInterceptor
+	statfs    func(path string, out *unix.Statfs_t) error
 }
 
 func (o Options) withDefaults() Options {
@@ -83,6 +86,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
+	}
+	if o.statfs == nil {
+		o.statfs = unix.Statfs
 	}
 	return o
 }
@@ -97,6 +103,8 @@ type Client struct {
 	options  Options
 	lists    listing
 	measured *operations
+	// kernel has the calls about file systems.
+	kernel *foreign.Calls
 }
 
 var (
@@ -172,6 +180,7 @@ func newClient(endpoint, path string, options Options) (*Client, error) {
 		options:  options,
 		lists:    newListing(),
 		measured: measured,
+		kernel:   foreign.New(options.Clock),
 	}, nil
 }
 

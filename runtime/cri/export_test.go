@@ -3,6 +3,7 @@ package cri
 import (
 	"context"
 
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/mem"
@@ -16,6 +17,9 @@ func NewUnconnected(options Options, intercept grpc.UnaryClientInterceptor) (*Cl
 	options.UnaryLists = true
 	return newClient("unix:///nowhere", "/nowhere", options.withDefaults())
 }
+
+// SetStatfs replaces the kernel's statfs. Call it before any other method.
+func (c *Client) SetStatfs(f func(path string, out *unix.Statfs_t) error) { c.options.statfs = f }
 
 // WaitConnected asks for a connection and waits for it.
 func (c *Client) WaitConnected(ctx context.Context) error {

@@ -14,6 +14,8 @@ import (
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright/internal/foreign"
+	"github.com/podwright/podwright/internal/problem"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -83,7 +85,7 @@ func (c *Client) watchPull(ctx context.Context, cancel context.CancelCauseFunc) 
 		}
 		now, err := c.imageUsage(ctx, period)
 		if !silent { // the kernel's answer counts for nothing otherwise, and may never come
-			countFree(now)
+			c.countFree(ctx, period, now)
 		}
 		switch {
 		case silent && answered(err), err == nil && (len(now) == 0 || !slices.Equal(now, seen)):
@@ -129,11 +131,19 @@ func (c *Client) imageUsage(ctx context.Context, limit time.Duration) ([]usage, 
 	return all, nil
 }
 
-// countFree adds what the kernel says of file systems, as far as it can.
-func countFree(all []usage) {
+// countFree adds what the kernel says of file systems, as far as it can. If the server of one is gone, the kernel does not
+// return from a call about it, and no context ends it: it is left behind, and until it has returned, there is no other call
+// about the same, for whatever pull.
+func (c *Client) countFree(ctx context.Context, limit time.Duration, all []usage) {
 	for i := range all {
-		var kernel unix.Statfs_t
-		if unix.Statfs(all[i].mountpoint, &kernel) == nil {
+		path := all[i].mountpoint
+		call := foreign.Call{Kind: problem.Function, Name: "statfs", Object: path}
+		kernel, err := foreign.Ask(ctx, c.kernel, call, foreign.Limits{Wait: limit, Join: true}, func(context.Context) (unix.Statfs_t, error) {
+			var out unix.Statfs_t
+			err := c.options.statfs(path, &out)
+			return out, err
+		})
+		if err == nil {
 			all[i].freeBlocks, all[i].freeInodes = kernel.Bfree, kernel.Ffree
 		}
 	}

@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -132,6 +135,73 @@ func TestPullStall(t *testing.T) {
 				// A reading every 30 s: the limit may come one reading late.
 				if got := elapsed(); got < tc.want || got > tc.want+time.Minute {
 					t.Errorf("ended after %v, want %v", got, tc.want)
+				}
+			})
+		})
+	}
+}
+
+// A file system whose server is gone keeps no pull from its end, costs one call for all pulls, and does not hide what the
+// runtime tells of progress (spec/runtime.md 23, 12.8).
+func TestPullWhileStatfsHangs(t *testing.T) {
+	const limit = 10 * time.Minute
+	for _, tc := range []struct {
+		name string
+		// pull is how long each of the two pulls takes, leave when their caller leaves; 0: never.
+		pull, leave time.Duration
+		// arrives: the runtime tells of progress.
+		arrives bool
+		want    error
+		// ends is when they end, at most late after that.
+		ends, late time.Duration
+	}{
+		{name: "the runtime answers", pull: 40 * time.Second, ends: 40 * time.Second},
+		{name: "the caller leaves", pull: time.Hour, leave: 40 * time.Second, want: runtime.ErrCanceled, ends: 40 * time.Second},
+		{name: "progress for hours", pull: 5 * time.Hour, arrives: true, ends: 5 * time.Hour},
+		{name: "nothing arrives", pull: 5 * time.Hour, want: runtime.ErrDeadline, ends: limit, late: 2 * time.Minute},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				start := time.Now()
+				c := unconnected(t, cri.Options{PullStallTimeout: limit}, func(ctx context.Context, method string, _, reply any) error {
+					if method == "ImageFsInfo" {
+						usage(reply, 7)
+						if tc.arrives {
+							usage(reply, uint64(time.Since(start)))
+						}
+						return nil
+					}
+					select {
+					case <-time.After(tc.pull):
+						reply.(*runtimeapi.PullImageResponse).ImageRef = "sha256:1"
+						return nil
+					case <-ctx.Done():
+						return status.FromContextError(ctx.Err()).Err()
+					}
+				})
+				back := make(chan struct{})
+				defer close(back)
+				var calls atomic.Int32
+				c.SetStatfs(func(string, *unix.Statfs_t) error { calls.Add(1); <-back; return nil })
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				if tc.leave > 0 {
+					time.AfterFunc(tc.leave, cancel)
+				}
+				var pulls sync.WaitGroup
+				for range 2 {
+					pulls.Go(func() {
+						if _, err := c.PullImage(ctx, nil, nil, nil); !errors.Is(err, tc.want) {
+							t.Errorf("got %v, want %v", err, tc.want)
+						}
+						if got := time.Since(start); got < tc.ends || got > tc.ends+tc.late {
+							t.Errorf("ended after %v, want %v", got, tc.ends)
+						}
+					})
+				}
+				pulls.Wait()
+				if n := calls.Load(); n != 1 {
+					t.Errorf("%d calls of statfs hang", n)
 				}
 			})
 		})
