@@ -36,7 +36,7 @@ type Keeper struct {
 	bad     map[string]Bad // lasting troubles, by name
 	fault   fault
 	// loadedAt is when bad was found, wrote when the store last took a record, writing since when
-	// it has been writing, and spent since when the space that should be set apart for it is
+	// its present call has lasted, and spent since when the space that should be set apart for it is
 	// missing. Zero means never, or not now.
 	loadedAt, wrote, writing, spent time.Time
 

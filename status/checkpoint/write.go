@@ -193,6 +193,7 @@ func (k *Keeper) write(ctx context.Context, jobs []job) (bad map[types.UID]error
 		}
 	}
 	if len(records) > 0 {
+		k.busy(k.options.Clock.Now()) // what was removed is answered
 		err := each("Write", records, func(r *Record) types.UID { return r.UID }, func(records []*Record) error {
 			return k.options.Store.Write(ctx, records)
 		})
@@ -209,7 +210,7 @@ func (k *Keeper) write(ctx context.Context, jobs []job) (bad map[types.UID]error
 	return bad
 }
 
-// busy records since when the store has been writing; zero: it is not.
+// busy records since when the present call of the store has lasted; zero: there is none.
 func (k *Keeper) busy(since time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
