@@ -141,10 +141,9 @@ func (s *sender) recheck(e *entry) {
 	s.push(d)
 }
 
-// sandboxPatience is how long a new sandbox of a pod waits for more news before an API is told.
-const sandboxPatience = 10 * time.Second
-
 const (
+	// sandboxPatience is how long a new sandbox of a pod waits for more news before an API is told.
+	sandboxPatience = 10 * time.Second
 	// minBackoff and maxBackoff bound the delay after failed sends, per pod and sink (8.7).
 	minBackoff = time.Second
 	maxBackoff = 30 * time.Second
