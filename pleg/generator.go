@@ -356,13 +356,13 @@ func (r *record) addRunning(pod *runtime.Pod, status *runtime.PodStatus) (added 
 	for _, s := range status.Sandboxes {
 		if lacks(s.ID, s.State) {
 			added = true
-			pod.Sandboxes = append(pod.Sandboxes, condenseSandbox(s))
+			pod.Sandboxes = append(pod.Sandboxes, s.Listed())
 		}
 	}
 	for _, c := range status.Containers {
 		if lacks(c.ID.ID, c.State) {
 			added = true
-			pod.Containers = append(pod.Containers, condenseContainer(c))
+			pod.Containers = append(pod.Containers, c.Listed())
 		}
 	}
 	return added

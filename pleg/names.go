@@ -26,7 +26,7 @@ func (c *cache) runningAs(name types.NamespacedName) []*runtime.Pod {
 	c.mu.RUnlock()
 	var pods []*runtime.Pod
 	for _, status := range found {
-		if pod := condense(status); pod.Running() {
+		if pod := status.Listed(); pod.Running() {
 			pods = append(pods, pod)
 		}
 	}
@@ -58,27 +58,4 @@ func nameOf(status *runtime.PodStatus) types.NamespacedName {
 		return types.NamespacedName{}
 	}
 	return types.NamespacedName{Namespace: status.Namespace, Name: status.Name}
-}
-
-// condense returns what a list would have shown of the pod.
-func condense(status *runtime.PodStatus) *runtime.Pod {
-	pod := &runtime.Pod{UID: status.UID, Name: status.Name, Namespace: status.Namespace, Stamp: status.Stamp}
-	for _, s := range status.Sandboxes {
-		pod.Sandboxes = append(pod.Sandboxes, condenseSandbox(s))
-	}
-	for _, c := range status.Containers {
-		pod.Containers = append(pod.Containers, condenseContainer(c))
-	}
-	return pod
-}
-
-func condenseSandbox(s *runtime.SandboxStatus) *runtime.Sandbox {
-	return &runtime.Sandbox{ID: s.ID, State: s.State, Attempt: s.Attempt, CreatedAt: s.CreatedAt}
-}
-
-func condenseContainer(c *runtime.ContainerStatus) *runtime.Container {
-	return &runtime.Container{
-		ID: c.ID, Name: c.Name, SandboxID: c.SandboxID, State: c.State,
-		Attempt: uint32(max(c.RestartCount, 0)), CreatedAt: c.CreatedAt, Annotations: c.Annotations,
-	}
 }

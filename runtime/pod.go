@@ -261,3 +261,28 @@ type User struct {
 	// Groups are the supplemental groups.
 	Groups []int64
 }
+
+// Listed returns the pod as a list would show it.
+func (s *PodStatus) Listed() *Pod {
+	pod := &Pod{UID: s.UID, Name: s.Name, Namespace: s.Namespace, Stamp: s.Stamp}
+	for _, sandbox := range s.Sandboxes {
+		pod.Sandboxes = append(pod.Sandboxes, sandbox.Listed())
+	}
+	for _, c := range s.Containers {
+		pod.Containers = append(pod.Containers, c.Listed())
+	}
+	return pod
+}
+
+// Listed returns the sandbox as a list would show it.
+func (s *SandboxStatus) Listed() *Sandbox {
+	return &Sandbox{ID: s.ID, State: s.State, Attempt: s.Attempt, CreatedAt: s.CreatedAt}
+}
+
+// Listed returns the container as a list would show it.
+func (c *ContainerStatus) Listed() *Container {
+	return &Container{
+		ID: c.ID, Name: c.Name, SandboxID: c.SandboxID, State: c.State,
+		Attempt: uint32(max(c.RestartCount, 0)), CreatedAt: c.CreatedAt, Annotations: c.Annotations,
+	}
+}

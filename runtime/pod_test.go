@@ -3,7 +3,9 @@ package runtime_test
 import (
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/podwright/podwright/runtime"
@@ -143,4 +145,26 @@ func TestLaterStampsAreLarger(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// TestListedShowsWhatAListShows: of a pod that was read, nothing that a list says of it is lost.
+func TestListedShowsWhatAListShows(t *testing.T) {
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	status := &runtime.PodStatus{
+		UID: "u", Name: "n", Namespace: "ns", Stamp: 7,
+		Sandboxes: []*runtime.SandboxStatus{{ID: "s", State: runtime.Running, Attempt: 2, CreatedAt: at, IP: "10.0.0.1"}},
+		Containers: []*runtime.ContainerStatus{{
+			ID: runtime.ContainerID{ID: "c"}, Name: "app", SandboxID: "s", State: runtime.Exited, RestartCount: 3, CreatedAt: at, Annotations: map[string]string{"a": "b"}, ExitCode: 1,
+		}},
+	}
+	want := &runtime.Pod{
+		UID: "u", Name: "n", Namespace: "ns", Stamp: 7,
+		Sandboxes: []*runtime.Sandbox{{ID: "s", State: runtime.Running, Attempt: 2, CreatedAt: at}},
+		Containers: []*runtime.Container{{
+			ID: runtime.ContainerID{ID: "c"}, Name: "app", SandboxID: "s", State: runtime.Exited, Attempt: 3, CreatedAt: at, Annotations: map[string]string{"a": "b"},
+		}},
+	}
+	if diff := cmp.Diff(want, status.Listed()); diff != "" {
+		t.Error(diff)
+	}
 }

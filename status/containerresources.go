@@ -1,11 +1,10 @@
 package status
 
 import (
-	"maps"
-
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -88,7 +87,7 @@ func (o *overlay) agrees() bool {
 	if len(a.Requests) != len(b.Requests) || len(a.Limits) != len(b.Limits) || len(a.Claims) != len(b.Claims) {
 		return false
 	}
-	return o.same == len(b.Requests)+len(b.Limits) || sameAmounts(a.Requests, b.Requests) && sameAmounts(a.Limits, b.Limits)
+	return o.same == len(b.Requests)+len(b.Limits) || podinfo.SameAmounts(a.Requests, b.Requests) && podinfo.SameAmounts(a.Limits, b.Limits)
 }
 
 // means reports whether amount is what a container with the allocated quantity runs with.
@@ -120,8 +119,4 @@ func pick(r *v1.ResourceRequirements, limit bool) v1.ResourceList {
 		return r.Limits
 	}
 	return r.Requests
-}
-
-func sameAmounts(a, b v1.ResourceList) bool {
-	return maps.EqualFunc(a, b, func(x, y resource.Quantity) bool { return x.Cmp(y) == 0 })
 }

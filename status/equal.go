@@ -1,13 +1,11 @@
 package status
 
 import (
-	"maps"
 	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podwright/podwright/internal/podinfo"
@@ -32,7 +30,7 @@ func equalStatus(a, b *v1.PodStatus, limit int) bool {
 		equalContainers(a.InitContainerStatuses, b.InitContainerStatuses, limit) &&
 		equalContainers(a.EphemeralContainerStatuses, b.EphemeralContainerStatuses, limit) &&
 		equalConditions(a.Conditions, b.Conditions) &&
-		equalQuantities(a.AllocatedResources, b.AllocatedResources) &&
+		podinfo.SameAmounts(a.AllocatedResources, b.AllocatedResources) &&
 		equalResources(a.Resources, b.Resources) &&
 		(len(a.VolumeHealth) == 0 && len(b.VolumeHealth) == 0 || equality.Semantic.DeepEqual(a.VolumeHealth, b.VolumeHealth))
 }
@@ -89,7 +87,7 @@ func equalContainer(a, b *v1.ContainerStatus, limit int) bool {
 		equalPointers(a.Started, b.Started) &&
 		equalState(&a.State, &b.State, limit) &&
 		equalState(&a.LastTerminationState, &b.LastTerminationState, limit) &&
-		equalQuantities(a.AllocatedResources, b.AllocatedResources) &&
+		podinfo.SameAmounts(a.AllocatedResources, b.AllocatedResources) &&
 		equalResources(a.Resources, b.Resources) &&
 		slices.EqualFunc(a.VolumeMounts, b.VolumeMounts, equalMount) &&
 		equalPointers(a.StopSignal, b.StopSignal) &&
@@ -127,28 +125,7 @@ func equalResources(a, b *v1.ResourceRequirements) bool {
 	if a == nil || b == nil || a == b {
 		return a == b
 	}
-	return equalQuantities(a.Requests, b.Requests) && equalQuantities(a.Limits, b.Limits) && slices.Equal(a.Claims, b.Claims)
-}
-
-// equalQuantities looks CPU and memory up by name before it iterates: most lists hold nothing else,
-// and two lookups cost less than an iteration.
-func equalQuantities(a, b v1.ResourceList) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	found := 0
-	for _, name := range [...]v1.ResourceName{v1.ResourceMemory, v1.ResourceCPU} {
-		if found == len(a) {
-			return true
-		}
-		if x, ok := a[name]; ok {
-			if y, ok := b[name]; !ok || x.Cmp(y) != 0 {
-				return false
-			}
-			found++
-		}
-	}
-	return found == len(a) || maps.EqualFunc(a, b, func(x, y resource.Quantity) bool { return x.Cmp(y) == 0 })
+	return podinfo.SameAmounts(a.Requests, b.Requests) && podinfo.SameAmounts(a.Limits, b.Limits) && slices.Equal(a.Claims, b.Claims)
 }
 
 func equalPointers[T comparable](a, b *T) bool {

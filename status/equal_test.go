@@ -9,6 +9,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podwright/podwright/internal/podinfo"
 )
 
 // leaves visits every settable leaf below v, growing pointers, slices and maps by
@@ -178,10 +180,10 @@ func TestEqualIsSemantic(t *testing.T) {
 	list := func(cpu, other string) v1.ResourceList {
 		return v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu), "example.com/gpu": resource.MustParse(other)}
 	}
-	if !equalQuantities(list("1", "2"), list("1000m", "2")) || equalQuantities(list("1", "2"), list("1", "3")) || equalQuantities(list("1", "2"), list("2", "2")) {
+	if !podinfo.SameAmounts(list("1", "2"), list("1000m", "2")) || podinfo.SameAmounts(list("1", "2"), list("1", "3")) || podinfo.SameAmounts(list("1", "2"), list("2", "2")) {
 		t.Error("quantities are compared wrongly")
 	}
-	if equalQuantities(v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")}, v1.ResourceList{v1.ResourceMemory: resource.MustParse("1")}) {
+	if podinfo.SameAmounts(v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")}, v1.ResourceList{v1.ResourceMemory: resource.MustParse("1")}) {
 		t.Error("lists of different resources are equal")
 	}
 }

@@ -7,6 +7,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/podwright/podwright/internal/podinfo"
 )
 
 // Every message compares a full set with the one before, and nearly always a pod has not
@@ -36,7 +38,7 @@ func sameSpec(a, b *v1.PodSpec) bool {
 		same(a.SetHostnameAsFQDN, b.SetHostnameAsFQDN) && same(a.HostnameOverride, b.HostnameOverride) &&
 		same(a.OS, b.OS) && same(a.HostUsers, b.HostUsers) &&
 		sameInner(a.SecurityContext, b.SecurityContext, samePodSecurity) &&
-		sameInner(a.Resources, b.Resources, sameResources) && sameAmounts(a.Overhead, b.Overhead) &&
+		sameInner(a.Resources, b.Resources, sameResources) && podinfo.SameAmounts(a.Overhead, b.Overhead) &&
 		maps.Equal(a.NodeSelector, b.NodeSelector) &&
 		slices.Equal(a.ImagePullSecrets, b.ImagePullSecrets) &&
 		slices.Equal(a.ReadinessGates, b.ReadinessGates) && slices.Equal(a.SchedulingGates, b.SchedulingGates) &&
@@ -208,28 +210,7 @@ func sameProjection(a, b *v1.VolumeProjection) bool {
 }
 
 func sameResources(a, b *v1.ResourceRequirements) bool {
-	return sameAmounts(a.Requests, b.Requests) && sameAmounts(a.Limits, b.Limits) && slices.Equal(a.Claims, b.Claims)
-}
-
-// sameAmounts looks up CPU and memory before it iterates over the lists: most hold
-// nothing else, and two lookups cost less than an iteration.
-func sameAmounts(a, b v1.ResourceList) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	rest := len(a)
-	for _, name := range [...]v1.ResourceName{v1.ResourceMemory, v1.ResourceCPU} {
-		if rest == 0 {
-			return true
-		}
-		if x, ok := a[name]; ok {
-			if y, ok := b[name]; !ok || x.Cmp(y) != 0 {
-				return false
-			}
-			rest--
-		}
-	}
-	return rest == 0 || maps.EqualFunc(a, b, func(x, y resource.Quantity) bool { return x.Cmp(y) == 0 })
+	return podinfo.SameAmounts(a.Requests, b.Requests) && podinfo.SameAmounts(a.Limits, b.Limits) && slices.Equal(a.Claims, b.Claims)
 }
 
 // sameStatus reports whether two statuses, as sources have them, mean the same.
@@ -243,7 +224,7 @@ func sameStatus(a, b *v1.PodStatus) bool {
 		sameList(a.ContainerStatuses, b.ContainerStatuses, sameContainerStatus) &&
 		sameList(a.EphemeralContainerStatuses, b.EphemeralContainerStatuses, sameContainerStatus) &&
 		a.QOSClass == b.QOSClass && a.Resize == b.Resize &&
-		sameAmounts(a.AllocatedResources, b.AllocatedResources) && sameInner(a.Resources, b.Resources, sameResources) &&
+		podinfo.SameAmounts(a.AllocatedResources, b.AllocatedResources) && sameInner(a.Resources, b.Resources, sameResources) &&
 		sameRare(a.ExtendedResourceClaimStatus, b.ExtendedResourceClaimStatus) &&
 		sameList(a.ResourceClaimStatuses, b.ResourceClaimStatuses, sameRare) &&
 		sameList(a.NodeAllocatableResourceClaimStatuses, b.NodeAllocatableResourceClaimStatuses, sameRare) &&
@@ -260,7 +241,7 @@ func sameContainerStatus(a, b *v1.ContainerStatus) bool {
 	return a.Name == b.Name && sameState(&a.State, &b.State) && sameState(&a.LastTerminationState, &b.LastTerminationState) &&
 		a.Ready == b.Ready && a.RestartCount == b.RestartCount &&
 		a.Image == b.Image && a.ImageID == b.ImageID && a.ContainerID == b.ContainerID && same(a.Started, b.Started) &&
-		sameAmounts(a.AllocatedResources, b.AllocatedResources) && sameInner(a.Resources, b.Resources, sameResources) &&
+		podinfo.SameAmounts(a.AllocatedResources, b.AllocatedResources) && sameInner(a.Resources, b.Resources, sameResources) &&
 		sameList(a.VolumeMounts, b.VolumeMounts, sameMountStatus) && sameRare(a.User, b.User) &&
 		sameList(a.AllocatedResourcesStatus, b.AllocatedResourcesStatus, sameRare) && same(a.StopSignal, b.StopSignal)
 }

@@ -7,7 +7,7 @@
 //	names        CheckName                                     pathname.go
 //	importance   Critical, NodeCritical                        priority.go
 //	resources    ContainerRequest, ContainerLimit,
-//	             Requests, Request, Limit                      resources.go
+//	             Requests, Request, Limit, SameAmounts         resources.go
 //	QoS class    QoS                                           qos.go
 //	stopping     Grace, StopWait                               grace.go
 //	requests     RequestURL, RequestHeaders, Port              request.go

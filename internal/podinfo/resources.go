@@ -1,6 +1,8 @@
 package podinfo
 
 import (
+	"maps"
+
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -209,4 +211,25 @@ func RequestedThroughout(pod *v1.Pod, name v1.ResourceName) bool {
 		all = all && q.Sign() > 0
 	})
 	return all
+}
+
+// SameAmounts reports whether two lists name the same amounts. It looks up CPU and memory before it
+// iterates over the lists: most hold nothing else, and two lookups cost less than an iteration.
+func SameAmounts(a, b v1.ResourceList) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	rest := len(a)
+	for _, name := range [...]v1.ResourceName{v1.ResourceMemory, v1.ResourceCPU} {
+		if rest == 0 {
+			return true
+		}
+		if x, ok := a[name]; ok {
+			if y, ok := b[name]; !ok || x.Cmp(y) != 0 {
+				return false
+			}
+			rest--
+		}
+	}
+	return rest == 0 || maps.EqualFunc(a, b, func(x, y resource.Quantity) bool { return x.Cmp(y) == 0 })
 }

@@ -294,24 +294,10 @@ func (m *Manager) RemoveStopped(ctx context.Context, status *runtime.PodStatus) 
 	if err := podinfo.CheckName("pod UID", string(status.UID)); err != nil {
 		return fmt.Errorf("remove pod: %w", err)
 	}
-	if err := m.removeObjects(ctx, listedOf(status)); err != nil {
+	if err := m.removeObjects(ctx, status.Listed()); err != nil {
 		return fmt.Errorf("remove pod: %w", err)
 	}
 	return m.removeLogs(ctx, status.UID)
-}
-
-// listedOf returns the pod as a list would show it.
-func listedOf(status *runtime.PodStatus) *runtime.Pod {
-	pod := &runtime.Pod{UID: status.UID, Name: status.Name, Namespace: status.Namespace, Stamp: status.Stamp}
-	for _, s := range status.Sandboxes {
-		pod.Sandboxes = append(pod.Sandboxes, &runtime.Sandbox{ID: s.ID, State: s.State, Attempt: s.Attempt, CreatedAt: s.CreatedAt})
-	}
-	for _, c := range status.Containers {
-		pod.Containers = append(pod.Containers, &runtime.Container{
-			ID: c.ID, Name: c.Name, SandboxID: c.SandboxID, State: c.State, CreatedAt: c.CreatedAt, Annotations: c.Annotations,
-		})
-	}
-	return pod
 }
 
 // removeObjects removes the containers and sandboxes of a pod that does not run.

@@ -76,9 +76,8 @@ func (r *Reaper) Died(status *runtime.PodStatus, ids ...string) {
 	all := r.options.ContentShouldBeRemoved(status.UID)
 	pod := &runtime.Pod{UID: status.UID, Name: status.Name, Namespace: status.Namespace}
 	for _, c := range r.options.excess(status, ids, all, r.manager.options.Clock.Now()) {
-		victim := &runtime.Container{ID: c.ID, Name: c.Name, State: c.State, CreatedAt: c.CreatedAt, Annotations: c.Annotations}
 		select {
-		case r.queue <- reap{pod: pod, container: victim, all: all}:
+		case r.queue <- reap{pod: pod, container: c.Listed(), all: all}:
 		default:
 			r.manager.options.Logger.V(1).Info("Many dead containers: one is left to garbage collection", "podUID", status.UID, "container", c.Name)
 		}
