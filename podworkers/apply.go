@@ -2,6 +2,7 @@ package podworkers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/complaint"
+	"github.com/podwright/podwright/internal/foreign"
 	"github.com/podwright/podwright/podworkers/internal/machine"
 	"github.com/podwright/podwright/runtime"
 
@@ -266,7 +268,11 @@ func (w *Workers) warn(e *machine.Effect) {
 		w.options.Logger.Info("no syncer call was made", "uid", e.UID, "reason", e.Err.Error())
 		w.tell(e.Pod, "FailedSync", "error determining status: %v", e.Err)
 	case machine.WarnPanic:
-		w.options.Logger.Error(e.Err, "syncer call panicked", "uid", e.UID, "count", e.Count)
+		stack := ""
+		if panicked := (*foreign.PanicError)(nil); errors.As(e.Err, &panicked) {
+			stack = panicked.Trace() // neither the event nor Explain has it
+		}
+		w.options.Logger.Error(e.Err, "syncer call panicked", "uid", e.UID, "count", e.Count, "stack", stack)
 		w.tell(e.Pod, "SyncPanic", "syncing the pod panicked, %d times so far: %v", e.Count, e.Err)
 	case machine.WarnStuck:
 		w.options.Logger.Info("syncer call goes on after it was cancelled", "uid", e.UID, "after", w.options.StuckAfter.String())

@@ -14,6 +14,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/foreign"
 	"github.com/podwright/podwright/podworkers/internal/machine"
 	"github.com/podwright/podwright/runtime"
 )
@@ -218,7 +219,7 @@ func (w *Workers) harmless(uid types.UID, doing string) {
 func (w *Workers) invoke(ctx context.Context, c *call, view *runtime.PodStatus, result *machine.Result) {
 	defer func() {
 		if p := recover(); p != nil {
-			result.Err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+			result.Err = foreign.Panicked("the syncer", p)
 			result.Failure = machine.FailurePanic
 		}
 	}()
@@ -268,7 +269,11 @@ func (w *Workers) judge(ctx context.Context, result *machine.Result) *machine.Re
 	judged := *result
 	var unreadable error
 	func() {
-		defer recovered(&unreadable)
+		defer func() {
+			if p := recover(); p != nil {
+				unreadable = foreign.Panicked("its method", p)
+			}
+		}()
 		w.classify(ctx, &judged)
 	}()
 	if unreadable != nil {

@@ -329,7 +329,7 @@ func TestPanic(t *testing.T) {
 				pass(time.Second)
 				expect(t, &events, "Warning SyncPanic bad")
 				e, _ := w.Explain("bad")
-				if e.Failures != 10 || e.LastError == "" {
+				if e.Failures != 10 || e.LastError == "" || strings.Contains(e.LastError, "\n") {
 					t.Errorf("Explain: %+v", e)
 				}
 				w.UpdatePod(kill(newPod("bad"), podworkers.KillOptions{}))

@@ -149,8 +149,15 @@ func (c *Calls) Contain(call Call, f func() error) (err error) {
 // contained turns a panic into an error.
 func contained(call Call, err *error) {
 	if p := recover(); p != nil {
-		*err = &PanicError{Name: call.Name, part: call.Part, Value: p, stack: string(debug.Stack())}
+		panicked := Panicked(call.Name, p)
+		panicked.part = call.Part
+		*err = panicked
 	}
+}
+
+// Panicked returns the error of a function that panicked with value. The deferred function that has recovered calls it.
+func Panicked(name string, value any) *PanicError {
+	return &PanicError{Name: name, Value: value, stack: string(debug.Stack())}
 }
 
 // begin lists a call; own says that it has its own goroutine.
