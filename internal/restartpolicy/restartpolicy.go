@@ -127,12 +127,17 @@ func matches(codes *v1.ContainerRestartRuleOnExitCodes, code int32) bool {
 func RestartsAll(spec *v1.PodSpec) bool {
 	for _, list := range [...][]v1.Container{spec.InitContainers, spec.Containers} {
 		for i := range list {
-			for r := range list[i].RestartPolicyRules {
-				if list[i].RestartPolicyRules[r].Action == v1.ContainerRestartRuleActionRestartAllContainers {
-					return true
-				}
+			if MayRestartAll(&list[i]) {
+				return true
 			}
 		}
 	}
 	return false
+}
+
+// MayRestartAll reports whether some exit of c restarts the whole pod.
+func MayRestartAll(c *v1.Container) bool {
+	return slices.ContainsFunc(c.RestartPolicyRules, func(r v1.ContainerRestartRule) bool {
+		return r.Action == v1.ContainerRestartRuleActionRestartAllContainers
+	})
 }

@@ -26,10 +26,12 @@ func (m *Manager) rememberOwn(ctx context.Context, pod *v1.Pod, own []restarts.R
 	}
 }
 
-// rememberStopped has the host remember the run of an app container that has just begun and is stopped, although its end can end the
-// container for good: it will be started again (spec/runtime.md 6.12, 15.1). One that has ended by itself is not remembered.
+// rememberStopped has the host remember the run of an app container or sidecar that has just begun and is stopped, although its end can end the
+// container for good, or restart the whole pod: it will be started again (spec/runtime.md 6.12, 15.1). One that has ended by itself is not remembered.
 func (st *starting) rememberStopped(ctx context.Context, id string) {
-	if st.kind != meta.App || restartpolicy.Effective(st.pod, st.spec) != v1.RestartPolicyOnFailure || ctx.Err() != nil {
+	policy := restartpolicy.Effective(st.pod, st.spec)
+	counts := policy == v1.RestartPolicyOnFailure || policy == v1.RestartPolicyAlways && restartpolicy.MayRestartAll(st.spec)
+	if st.kind != meta.App && st.kind != meta.Sidecar || !counts || ctx.Err() != nil {
 		return
 	}
 	view, err := st.m.read(ctx, st.pod.UID)

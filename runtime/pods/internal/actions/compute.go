@@ -19,10 +19,10 @@ func Compute(in Input) Plan {
 	return p
 }
 
-// ownRuns returns the runs of app containers that stop, or were stopped, in order to be started
-// again, although an exit can end their containers for good (6.12). A run that goes on, because
-// there is no reason left to stop it, may end by itself, and one that now stops for good ends its
-// container: neither is one of them any more.
+// ownRuns returns the runs of app containers and sidecars that stop, or were stopped, in order to be
+// started again, although an exit can end their containers for good, or restart the whole pod (6.12). A
+// run that goes on, because there is no reason left to stop it, may end by itself, and one that now
+// stops for good ends its container: neither is one of them any more.
 func ownRuns(in Input, p *Plan) (runs []restarts.Run) {
 	if in.Asked != nil {
 		for _, r := range in.Asked.Own {
@@ -31,14 +31,16 @@ func ownRuns(in Input, p *Plan) (runs []restarts.Run) {
 			}
 		}
 	}
-	for i := range in.Pod.Spec.Containers {
-		c := &in.Pod.Spec.Containers[i]
-		if restartpolicy.Effective(in.Pod, c) == v1.RestartPolicyAlways {
-			continue
-		}
-		record := in.Status.Container(c.Name)
-		if record != nil && record.State != runtime.Exited && !in.Asked.Has(record.ID) && p.replaces(in, c, record) {
-			runs = append(runs, restarts.RunOf(record, in.Status))
+	for sidecars, list := range [...][]v1.Container{in.Pod.Spec.Containers, in.Pod.Spec.InitContainers} {
+		for i := range list {
+			c := &list[i]
+			if sidecars == 1 && !restartpolicy.IsSidecar(c) || restartpolicy.Effective(in.Pod, c) == v1.RestartPolicyAlways && !restartpolicy.MayRestartAll(c) {
+				continue
+			}
+			record := in.Status.Container(c.Name)
+			if record != nil && record.State != runtime.Exited && !in.Asked.Has(record.ID) && p.replaces(in, c, record) {
+				runs = append(runs, restarts.RunOf(record, in.Status))
+			}
 		}
 	}
 	return runs
@@ -50,8 +52,14 @@ func dropped(in Input, p *Plan, r restarts.Run) bool {
 	if record == nil || record.ID.String() != r.ID || record.State != runtime.Running && (record.State != runtime.Unknown || !p.KillPod) {
 		return false
 	}
-	i := slices.IndexFunc(in.Pod.Spec.Containers, func(c v1.Container) bool { return c.Name == r.Container })
-	return i < 0 || !p.replaces(in, &in.Pod.Spec.Containers[i], record)
+	for _, list := range [...][]v1.Container{in.Pod.Spec.Containers, in.Pod.Spec.InitContainers} {
+		for i := range list {
+			if list[i].Name == r.Container {
+				return !p.replaces(in, &list[i], record)
+			}
+		}
+	}
+	return true
 }
 
 // replaces reports whether the plan stops a container's run in order to start another one.

@@ -16,6 +16,11 @@ func TestOwnRuns(t *testing.T) {
 	live := func(p *v1.Pod) { p.Spec.Containers[0].LivenessProbe = &v1.Probe{} }
 	failed := map[string]actions.Probes{"a": {Liveness: proberesult.Failure}}
 	ownAlways := func(p *v1.Pod) { p.Spec.Containers[0].RestartPolicy = new(v1.ContainerRestartPolicyAlways) }
+	restartAll := rules(v1.ContainerRestartPolicyAlways, v1.ContainerRestartRuleActionRestartAllContainers, 143)
+	sidecarAll := func(p *v1.Pod) {
+		restartAll(p)
+		p.Spec.InitContainers[0].RestartPolicyRules, p.Spec.Containers[0].RestartPolicyRules = p.Spec.Containers[0].RestartPolicyRules, nil
+	}
 	for _, r := range []struct {
 		rule       string
 		pod        *v1.Pod
@@ -32,6 +37,14 @@ func TestOwnRuns(t *testing.T) {
 		{rule: "a failed probe", pod: pod(onFailure, "", "a b"), change: live, probes: failed, status: "s0:ready a=running b=running", want: "kill a LivenessProbe+, start a", left: "a"},
 		{rule: "policy Always: an exit never ends it", pod: pod(always, "", "a"), change: live, probes: failed, status: "s0:ready a=running", want: "kill a LivenessProbe+, start a"},
 		{rule: "its own policy is Always", pod: pod(onFailure, "", "a"), change: ownAlways, status: "s0:ready a=changed", want: "kill a ContainerChanged+, start a"},
+		{rule: "policy Always, and a rule that restarts all", pod: pod(always, "", "a b"), change: restartAll, status: "s0:ready a=changed b=running", want: "kill a ContainerChanged+, start a", left: "a"},
+		{rule: "stopped, and a rule that restarts all", pod: pod(always, "", "a b"), change: restartAll, own: "a", status: "s0:ready a=exited:143 b=running", want: "start a", left: "a"},
+		{rule: "its own exit, and a rule that restarts all", pod: pod(always, "", "a b"), change: restartAll, status: "s0:ready a=exited:143 b=running", want: "reset b, reset a"},
+		{rule: "a lost sandbox, and a rule that restarts all", pod: pod(always, "", "a b"), change: restartAll, status: "s0:dead a=running b=running", want: "kill pod, sandbox 1 for s0, start a, start b", left: "a"},
+		{rule: "a sidecar with a rule that restarts all", pod: pod(always, "s*", "a"), change: sidecarAll, status: "s0:ready s=changed a=running", want: "kill s ContainerChanged+, start s", left: "s"},
+		{rule: "that sidecar, stopped", pod: pod(always, "s*", "a"), change: sidecarAll, own: "s", status: "s0:ready s=exited:143 a=running", want: "start s", left: "s"},
+		{rule: "that sidecar, the reason has gone", pod: pod(always, "s*", "a"), change: sidecarAll, own: "s", status: "s0:ready s=running a=running"},
+		{rule: "a sidecar without", pod: pod(always, "s*", "a"), status: "s0:ready s=changed a=running", want: "kill s ContainerChanged+, start s"},
 		{rule: "policy Never: it is not started again", pod: pod(never, "", "a b"), change: live, probes: failed, status: "s0:ready a=running b=running", want: "kill a LivenessProbe"},
 		{rule: "another definition, whatever the policy", pod: pod(never, "", "a"), status: "s0:ready a=changed", want: "kill a ContainerChanged+, start a", left: "a"},
 		{rule: "other resources", pod: pod(onFailure, "", "a"), resizes: map[string]actions.Resize{"a": actions.ResizeRestart}, status: "s0:ready a=running", want: "kill a ContainerResized+, start a, resize pod", left: "a"},
