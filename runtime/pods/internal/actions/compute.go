@@ -95,6 +95,9 @@ func compute(in Input) Plan {
 		}
 	}
 	if done := initContainers(in, &p); !done || p.KillPod {
+		if !done && appsOver(in) {
+			p.dropAll() // a sidecar that is not ready must not hold what has ended (6.8)
+		}
 		return p
 	}
 	appContainers(in, &p)
@@ -236,6 +239,18 @@ func appContainers(in Input, p *Plan) {
 		// Why an app container must stop still says how.
 		p.Kill = slices.DeleteFunc(kills, func(k Kill) bool { return k.Restart })
 	}
+}
+
+// appsOver reports whether all app containers have ended for good in the current sandbox.
+func appsOver(in Input) bool {
+	for i := range in.Pod.Spec.Containers {
+		c := &in.Pod.Spec.Containers[i]
+		record := in.Status.Container(c.Name)
+		if record == nil || record.State != runtime.Exited || record.SandboxID != in.Status.Sandboxes[0].ID || shouldRestart(in, c, record) {
+			return false
+		}
+	}
+	return len(in.Pod.Spec.Containers) > 0
 }
 
 // runningApp returns why a running app container must stop, "" if it may stay, and
