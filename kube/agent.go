@@ -142,9 +142,7 @@ func (a *Agent) makeNode(c *podwright.Config) (err error) {
 	n.Name, n.Client, n.Leases = c.Node.Name, a.clients.all, a.clients.leases.CoordinationV1()
 	n.Reconnect, n.Skew = a.clients.connections.CloseAll, a.clients.skew
 	n.Clock, n.Logger, n.Events = c.Clock, c.Observe.Logger.WithName("node"), c.Observe.Events
-	if a.options.WhenGone != Rejoin {
-		n.WhenGone = node.Leave
-	}
+	n.Leave = a.options.WhenGone != Rejoin
 	n.Meter = meter(c, "node")
 	if n.RootDir == "" {
 		n.RootDir = c.RootDir

@@ -36,7 +36,7 @@ type Options struct {
 	// Config says how to reach the API server, with which credentials: with the admission plugin
 	// NodeRestriction, those of system:node:NAME. It is copied.
 	Config *rest.Config
-	// Node says what the Node shows. Its Name, Client, Leases, Reconnect, Skew, WhenGone, Clock,
+	// Node says what the Node shows. Its Name, Client, Leases, Reconnect, Skew, Leave, Clock,
 	// Logger, Events and Meter are set by [New], most from the engine's configuration. MaxPods and the engine's
 	// Admission.MaxPods are one limit: set either, or both to the same number.
 	Node node.Options
@@ -119,7 +119,7 @@ func (o *Options) complete() error {
 	n := o.Node
 	for name, set := range map[string]bool{
 		"Name": n.Name != "", "Client": n.Client != nil, "Leases": n.Leases != nil, "Reconnect": n.Reconnect != nil, "Skew": n.Skew != nil,
-		"WhenGone": n.WhenGone != node.Rejoin, "Clock": n.Clock != nil, "Logger": n.Logger.GetSink() != nil, "Events": n.Events != nil, "Meter": n.Meter != nil,
+		"Leave": n.Leave, "Clock": n.Clock != nil, "Logger": n.Logger.GetSink() != nil, "Events": n.Events != nil, "Meter": n.Meter != nil,
 	} {
 		if set {
 			problems = append(problems, fmt.Errorf("the field Node.%s is set by this package", name))

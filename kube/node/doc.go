@@ -23,7 +23,7 @@
 // # A deleted Node
 //
 // The agent believes that the Node is gone only if a consistent read says so. Then it registers
-// again, drains, or ends ([Policy]). Until then it renews no lease.
+// again, drains, or ends (Options.Leave). Until then it renews no lease.
 //
 // # The lease
 //

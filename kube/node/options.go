@@ -30,17 +30,6 @@ type Images interface {
 	ListImages(ctx context.Context, filter *runtimeapi.ImageFilter) ([]*runtimeapi.Image, error)
 }
 
-// Policy says what happens after the Node was deleted (KN7).
-type Policy string
-
-const (
-	// Rejoin registers the Node again; no container restarts. It is the default.
-	Rejoin Policy = ""
-	// Leave closes [Registrar.Gone] and does not register again. The embedder decides what to do
-	// then, such as draining the engine or ending the program.
-	Leave Policy = "Leave"
-)
-
 // Options configures [New]. Name and Client are required.
 type Options struct {
 	// Name is the name of the Node: a DNS subdomain and, for an API server with the admission
@@ -91,8 +80,9 @@ type Options struct {
 	// Port is the port of the agent's own HTTPS server. 0 means none.
 	Port int32
 
-	// WhenGone says what happens after the Node was deleted.
-	WhenGone Policy
+	// Leave closes [Registrar.Gone] after the Node was deleted, instead of registering it again (KN7). The embedder
+	// decides what to do then, such as draining the engine or ending the program. No container restarts either way.
+	Leave bool
 	// Skew compares the clocks of this machine and of the API server. Its Wrap must be in the
 	// transport of Client and Leases. Nil means no comparison, and that a busy API server can be
 	// taken for one that does not answer.
@@ -124,9 +114,6 @@ func (o *Options) complete() error {
 		o.Leases = o.Client.CoordinationV1()
 	}
 	problems = append(problems, o.checkReserved()...)
-	if o.WhenGone != Rejoin && o.WhenGone != Leave {
-		problems = append(problems, fmt.Errorf("the policy WhenGone %q is neither Rejoin (empty) nor %s", o.WhenGone, Leave))
-	}
 	if o.Reconnect == nil {
 		o.Reconnect = func() {}
 	}

@@ -94,10 +94,10 @@ func (r *Registrar) Hooks() nodehooks.Hooks {
 // of pods start: before that, the API server lets the agent read none (KS2).
 func (r *Registrar) Registered() <-chan struct{} { return r.first }
 
-// Gone is closed when the Node was deleted and the policy is [Leave], and by [Registrar.Leave].
+// Gone is closed when the Node was deleted and Options.Leave is set, and by [Registrar.Leave].
 func (r *Registrar) Gone() <-chan struct{} { return r.gone }
 
-// Leave has the effect of a deleted Node with the policy [Leave]. It is for an agent that was ended after its Node had
+// Leave has the effect of a deleted Node with Options.Leave. It is for an agent that was ended after its Node had
 // been deleted, and before it had done what it does then. Call it before the first registration.
 func (r *Registrar) Leave() {
 	r.mu.Lock()
@@ -193,7 +193,7 @@ func (r *Registrar) noteGone(uid types.UID) {
 	again := r.uid != uid
 	if !again {
 		r.uid, r.published, r.told, r.lease, r.written = "", nil, nil, nil, ""
-		if r.options.WhenGone == Leave {
+		if r.options.Leave {
 			r.leave()
 		}
 	}

@@ -263,7 +263,7 @@ func TestDeletedNodeRejoins(t *testing.T) {
 func TestPageIsNoDeletedNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
-		registrar, _ := r.start(func(o *Options) { o.WhenGone = Leave })
+		registrar, _ := r.start(func(o *Options) { o.Leave = true })
 		after(time.Minute)
 		r.setAway(apierrors.NewGenericServerResponse(404, "get", schema.GroupResource{Resource: "nodes"}, "edge-1", "404 page not found", 0, true))
 		after(10 * time.Minute)
@@ -281,12 +281,12 @@ func TestPageIsNoDeletedNode(t *testing.T) {
 	})
 }
 
-// TestDeletedNodeLeaves (KN6, KN7): with the policy Leave the agent says so, and neither
+// TestDeletedNodeLeaves (KN6, KN7): with Leave the agent says so, and neither
 // registers, nor publishes, nor renews.
 func TestDeletedNodeLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
-		registrar, _ := r.start(func(o *Options) { o.WhenGone = Leave })
+		registrar, _ := r.start(func(o *Options) { o.Leave = true })
 		after(time.Minute)
 		r.deleteNode()
 		after(time.Second)
@@ -368,8 +368,8 @@ func TestDeadConnection(t *testing.T) {
 
 // TestBadOptions: every problem is named at once.
 func TestBadOptions(t *testing.T) {
-	_, err := New(Options{Name: "Not a name", WhenGone: "Dance"})
-	for _, want := range []string{`"Not a name"`, "no Client", `"Dance"`} {
+	_, err := New(Options{Name: "Not a name"})
+	for _, want := range []string{`"Not a name"`, "no Client"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v lacks %s", err, want)
 		}

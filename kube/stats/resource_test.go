@@ -103,7 +103,7 @@ func TestResourcePageOfAFailingRuntime(t *testing.T) {
 	if diff := cmp.Diff(want, lines); diff != "" || code != http.StatusOK {
 		t.Errorf("%d\n%s", code, diff)
 	}
-	if _, err := s.Summary(t.Context(), true); !errors.Is(err, ErrRuntime) || !errors.Is(err, m.containers.fail) {
+	if _, err := s.Summary(t.Context(), true); !errors.Is(err, errRuntime) || !errors.Is(err, m.containers.fail) {
 		t.Errorf("%v", err)
 	}
 	if code, _ := get(t, s.ServeSummary, ""); code != http.StatusServiceUnavailable {

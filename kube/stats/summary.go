@@ -10,12 +10,11 @@ import (
 	stats "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 )
 
-// ErrRuntime, wrapped in errors of this package, says that the pods could not be measured.
-var ErrRuntime = errors.New("the pods are not known")
+// errRuntime, wrapped in errors of this package, says that the pods could not be measured.
+var errRuntime = errors.New("the pods are not known")
 
 // Summary measures the node and its pods as the kubelet's /stats/summary shows them; with
 // cpuAndMemory it measures nothing else, which is cheaper. The caller must not change the summary.
-// An error wraps [ErrRuntime].
 func (s *Source) Summary(ctx context.Context, cpuAndMemory bool) (*stats.Summary, error) {
 	want := withNetwork | withDisk
 	if cpuAndMemory {
@@ -23,7 +22,7 @@ func (s *Source) Summary(ctx context.Context, cpuAndMemory bool) (*stats.Summary
 	}
 	r := s.read(ctx, want)
 	if r.err != nil {
-		return nil, errors.Join(ErrRuntime, r.err)
+		return nil, errors.Join(errRuntime, r.err)
 	}
 	return summaryOf(r, cpuAndMemory), nil
 }
