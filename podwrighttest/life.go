@@ -10,9 +10,9 @@ import (
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/podwright/podwright"
+	"github.com/podwright/podwright/internal/checkpointtest"
 	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/status"
-	"github.com/podwright/podwright/status/checkpoint/checkpointtest"
 )
 
 // life is what one engine reaches its records, sinks and recorder with. Each engine has its own, because calls that Run did

@@ -15,9 +15,9 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright"
+	"github.com/podwright/podwright/internal/checkpointtest"
 	"github.com/podwright/podwright/runtime/fake"
 	"github.com/podwright/podwright/status/checkpoint"
-	"github.com/podwright/podwright/status/checkpoint/checkpointtest"
 	"github.com/podwright/podwright/syncloop"
 	"github.com/podwright/podwright/syncloop/source"
 )

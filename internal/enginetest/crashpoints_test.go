@@ -10,9 +10,9 @@ import (
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright/internal/checkpointtest"
 	"github.com/podwright/podwright/runtime/fake"
 	"github.com/podwright/podwright/status"
-	"github.com/podwright/podwright/status/checkpoint/checkpointtest"
 )
 
 var errDead = errors.New("the agent is dead")

@@ -18,11 +18,11 @@ import (
 
 	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/cleanup"
+	"github.com/podwright/podwright/internal/checkpointtest"
 	"github.com/podwright/podwright/runtime/fake"
 	"github.com/podwright/podwright/runtime/pods"
 	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/status/checkpoint"
-	"github.com/podwright/podwright/status/checkpoint/checkpointtest"
 	"github.com/podwright/podwright/syncloop/admission"
 )
 

@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"github.com/podwright/podwright"
+	"github.com/podwright/podwright/internal/checkpointtest"
 	"github.com/podwright/podwright/internal/recovery"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/fake"
 	"github.com/podwright/podwright/status/checkpoint"
-	"github.com/podwright/podwright/status/checkpoint/checkpointtest"
 	"github.com/podwright/podwright/syncloop/shutdown"
 )
 

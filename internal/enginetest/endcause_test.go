@@ -16,10 +16,10 @@ import (
 
 	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/cleanup/eviction"
+	"github.com/podwright/podwright/internal/checkpointtest"
 	"github.com/podwright/podwright/runtime/fake"
 	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/status/checkpoint"
-	"github.com/podwright/podwright/status/checkpoint/checkpointtest"
 	"github.com/podwright/podwright/syncloop"
 	"github.com/podwright/podwright/syncloop/mirror"
 	"github.com/podwright/podwright/syncloop/shutdown"

@@ -14,10 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright"
+	"github.com/podwright/podwright/internal/checkpointtest"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/fake"
 	"github.com/podwright/podwright/status/checkpoint"
-	"github.com/podwright/podwright/status/checkpoint/checkpointtest"
 )
 
 // firstListWorld is a runtime with pods that an agent has started and left: services, jobs that still run, and jobs that

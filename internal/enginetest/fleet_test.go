@@ -23,9 +23,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright"
+	"github.com/podwright/podwright/internal/checkpointtest"
 	"github.com/podwright/podwright/runtime/fake"
 	"github.com/podwright/podwright/status"
-	"github.com/podwright/podwright/status/checkpoint/checkpointtest"
 	"github.com/podwright/podwright/syncloop"
 	"github.com/podwright/podwright/syncloop/source"
 )

@@ -12,10 +12,10 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright"
+	"github.com/podwright/podwright/internal/checkpointtest"
 	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/fake"
 	"github.com/podwright/podwright/status"
-	"github.com/podwright/podwright/status/checkpoint/checkpointtest"
 )
 
 // BenchmarkGrowth: the cost of one pod until it runs and after that, depending on how many others

@@ -10,10 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright"
+	"github.com/podwright/podwright/internal/checkpointtest"
 	"github.com/podwright/podwright/runtime/fake"
 	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/status/checkpoint"
-	"github.com/podwright/podwright/status/checkpoint/checkpointtest"
 )
 
 // host is a machine under test: a runtime and a disk that outlive agents, which are

@@ -14,9 +14,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright"
+	"github.com/podwright/podwright/internal/checkpointtest"
 	"github.com/podwright/podwright/runtime/fake"
 	"github.com/podwright/podwright/status/checkpoint"
-	"github.com/podwright/podwright/status/checkpoint/checkpointtest"
 )
 
 // TestLogsStayUntilTheEndIsStored: IN16, CK8. A pod ends and is removed while no agent runs; then

@@ -11,8 +11,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright"
+	"github.com/podwright/podwright/internal/checkpointtest"
 	"github.com/podwright/podwright/runtime/fake"
-	"github.com/podwright/podwright/status/checkpoint/checkpointtest"
 )
 
 // TestWrongKeyHarmsNoPod (CK12): an agent starts with a key other than the one that sealed the

@@ -15,9 +15,9 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright"
+	"github.com/podwright/podwright/internal/checkpointtest"
 	"github.com/podwright/podwright/runtime/fake"
 	"github.com/podwright/podwright/status/checkpoint"
-	"github.com/podwright/podwright/status/checkpoint/checkpointtest"
 )
 
 // panics makes the calls that match panic, as a client with a bug does.

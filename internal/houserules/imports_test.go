@@ -32,17 +32,18 @@ var rooms = map[string][]string{
 	"runonce": {"", "status"},
 	// A whole node for users' tests: the engine on the fake runtime and a disk in memory.
 	"podwrighttest": {
-		"", "runtime", "runtime/cri", "runtime/fake", "status", "status/checkpoint", "status/checkpoint/checkpointtest", "syncloop", "syncloop/source",
+		"", "runtime", "runtime/cri", "runtime/fake", "status", "status/checkpoint", "syncloop", "syncloop/source",
 	},
-	"internal/inventory": {"cleanup", "pleg", "podworkers", "runtime"},
-	"internal/lifecycle": {},
-	"internal/latency":   {"pleg", "runtime", "runtime/cri"},
-	"internal/oomkills":  {"runtime"},
-	"internal/podorder":  {"runtime"},
-	"internal/restarts":  {"runtime"},
-	"internal/tracing":   {"podworkers", "runtime", "runtime/cri"},
-	"internal/tale":      {"runtime"},
-	"internal/node":      nodeRooms,
+	"internal/inventory":      {"cleanup", "pleg", "podworkers", "runtime"},
+	"internal/lifecycle":      {},
+	"internal/latency":        {"pleg", "runtime", "runtime/cri"},
+	"internal/oomkills":       {"runtime"},
+	"internal/podorder":       {"runtime"},
+	"internal/restarts":       {"runtime"},
+	"internal/tracing":        {"podworkers", "runtime", "runtime/cri"},
+	"internal/tale":           {"runtime"},
+	"internal/node":           nodeRooms,
+	"internal/checkpointtest": {"status/checkpoint"},
 	// It speaks the words of each room that writes into the records.
 	"internal/recovery": {"podworkers", "runtime", "status", "status/checkpoint", "probe", "syncloop", "syncloop/admission", "syncloop/shutdown"},
 }

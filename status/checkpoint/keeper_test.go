@@ -16,8 +16,8 @@ import (
 	"github.com/go-logr/logr/funcr"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/checkpointtest"
 	"github.com/podwright/podwright/status/checkpoint"
-	"github.com/podwright/podwright/status/checkpoint/checkpointtest"
 )
 
 // bench is a keeper on a disk in memory, in a bubble of virtual time.

@@ -9,9 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/podwright/podwright/internal/checkpointtest"
 	"github.com/podwright/podwright/internal/problem"
 	"github.com/podwright/podwright/status/checkpoint"
-	"github.com/podwright/podwright/status/checkpoint/checkpointtest"
 )
 
 // small is a disk with limited space.

@@ -8,8 +8,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/podwright/podwright/internal/checkpointtest"
 	"github.com/podwright/podwright/status/checkpoint"
-	"github.com/podwright/podwright/status/checkpoint/checkpointtest"
 )
 
 // status.md 9.5: a file that the disk does not return is reported, keeps no other from being read, and is there for the

@@ -9,8 +9,8 @@ import (
 	"go.uber.org/goleak"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/checkpointtest"
 	"github.com/podwright/podwright/status/checkpoint"
-	"github.com/podwright/podwright/status/checkpoint/checkpointtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
