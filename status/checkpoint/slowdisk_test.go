@@ -6,8 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/podwright/podwright/internal/checkpointtest"
 	"github.com/podwright/podwright/status/checkpoint"
-	"github.com/podwright/podwright/status/checkpoint/checkpointtest"
 )
 
 // CK6: a disk that takes 4 s for a sync answers, also if a batch removes and writes records: removing is one call of the
