@@ -10,7 +10,7 @@ import (
 )
 
 // spec/runtime.md 9.9: an intent that cannot be read may be about any image: none counts as preloaded until it can be read,
-// or its image is pulled again. Other pulls and intents go on.
+// or its image is pulled again. Other pulls and intents go on, and leave nothing behind.
 func TestUnreadableIntentForcesPulls(t *testing.T) {
 	const folder = "a folder, which is not readable as a file"
 	for _, text := range []string{"", "{", `{"version":2}`, `{"version":1}`, `{"version":1,"image":"reg.io/b:1"}`, folder} {
@@ -51,12 +51,31 @@ func TestUnreadableIntentForcesPulls(t *testing.T) {
 			t.Errorf("9.9: with an intent %q, those of other images are %q, %v", text, intents, err)
 		}
 
+		// One that is present is forced, too; if that fails for certain, it is what it was.
+		present := &images{ids: map[string]bool{"p": true}, named: map[string]string{"reg.io/p:1": "p"}}
+		forced, err := b.l.Begin(t.Context(), "reg.io/p:1", "reg.io/p", []credentials.Credential{a})
+		if err != nil {
+			t.Fatal(err)
+		}
+		forced.End(pullrecords.Outcome{})
+		if err := b.l.Prune(t.Context(), present); err == nil {
+			t.Errorf("9.9: intent %q is not reported", text)
+		}
+
 		if text == folder {
 			if err := os.Remove(path); err != nil {
 				t.Fatal(err)
 			}
+		} else {
+			b.begin().End(pullrecords.Outcome{})
+			if b.intents() != 1 || b.may() {
+				t.Errorf("9.9: an intent %q goes although its image was not pulled", text)
+			}
 		}
 		b.pull(&a)
+		if ok, err := b.l.MayUse(t.Context(), "reg.io/p:1", "reg.io/p", "p", nil, nil); !ok || err != nil {
+			t.Errorf("9.9: after an intent %q of another image, a preloaded one is not usable: %v", text, err)
+		}
 		if b.intents() != 0 || b.may() || !b.may(a) {
 			t.Errorf("9.9: intent %q is not replaced by the next pull", text)
 		}

@@ -78,11 +78,11 @@ func (l *Ledger) Begin(ctx context.Context, image, repository string, with []cre
 	}
 	defer l.done()
 	if l.pulling[image] == 0 {
-		left, unread := l.store.Intents()
-		if err := l.store.AddIntent(image); err != nil {
+		left, err := l.store.AddIntent(image)
+		if err != nil {
 			return nil, fmt.Errorf("note the pull of image %q: %w", image, err)
 		}
-		l.left[image] = unread != nil || slices.Contains(left, image)
+		l.left[image] = left
 	}
 	l.pulling[image]++
 	l.due = true

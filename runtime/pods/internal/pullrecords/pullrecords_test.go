@@ -484,10 +484,10 @@ type slowStore struct {
 }
 
 func (s *slowStore) Intents() ([]string, error) { return nil, nil }
-func (s *slowStore) AddIntent(string) error {
+func (s *slowStore) AddIntent(string) (bool, error) {
 	close(s.held)
 	<-s.free
-	return nil
+	return false, nil
 }
 
 // The list of secrets of one image does not grow without end.

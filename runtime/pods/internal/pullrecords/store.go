@@ -27,8 +27,9 @@ type Store interface {
 	Delete(id string) error
 	Records() ([]string, error)
 
-	// AddIntent notes that an image is about to be pulled.
-	AddIntent(image string) error
+	// AddIntent notes that an image is about to be pulled. left says that it had an intent before, even one that
+	// cannot be read.
+	AddIntent(image string) (left bool, err error)
 	RemoveIntent(image string) error
 	// Intents returns those that can be read, with an error if there may be others.
 	Intents() ([]string, error)
@@ -106,8 +107,14 @@ func (s FileStore) Records() ([]string, error) {
 }
 
 // AddIntent implements [Store].
-func (s FileStore) AddIntent(image string) error {
-	return s.write(fileOf(pullingDir, image), document{Version: version, Image: image})
+func (s FileStore) AddIntent(image string) (left bool, err error) {
+	name := fileOf(pullingDir, image)
+	_, err = os.Lstat(filepath.Join(s.Dir, name))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
+	left = err == nil
+	return left, s.write(name, document{Version: version, Image: image})
 }
 
 // RemoveIntent implements [Store].
