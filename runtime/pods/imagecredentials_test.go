@@ -82,6 +82,35 @@ func TestMoreCredentialsComeLast(t *testing.T) {
 	})
 }
 
+// spec/runtime.md 9.3: soon after a failed pull the pod is looked at, but not if it lacks credentials: others would be pulled
+// with at each look, without a back-off.
+func TestFailedPullWithoutAllCredentials(t *testing.T) {
+	for name, tc := range map[string]struct {
+		secrets []v1.LocalObjectReference
+		err     error
+		look    bool
+	}{
+		"nothing lacks":     {nil, nil, true},
+		"a secret lacks":    {[]v1.LocalObjectReference{{Name: "missing"}}, nil, false},
+		"credentials lack":  {nil, errors.New("the plugin is broken"), false},
+		"there are neither": {[]v1.LocalObjectReference{{Name: "missing"}}, errors.New("the plugin is broken"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				source := &cloud{found: []pods.ImageCredential{{Username: "token", Password: "p"}}, err: tc.err}
+				w := newWorld(t, nil, func(o *pods.Options) { o.Objects, o.ImagePull.Credentials = newShelf(), source })
+				w.fake.Inject(fake.Fault{Match: fake.Match{Method: fake.PullImage}, Effect: fake.Effect{Err: errors.New("denied")}})
+				r := w.sync(newPod(func(p *v1.Pod) {
+					p.Spec.ImagePullSecrets, p.Spec.Containers[0].Image = tc.secrets, "example.com/app:1"
+				}))
+				if r.Err == nil || r.RetryAt.IsZero() == tc.look {
+					t.Errorf("9.3: after %v the next step comes at %v", r.Err, r.RetryAt)
+				}
+			})
+		})
+	}
+}
+
 // spec/runtime.md 9.9, 10.6: while the credential of a service account cannot be had, the account's pods keep the images that
 // were pulled with it. Pods of other accounts do not get them, and nothing is pulled with the name of the account alone.
 func TestAccountCountsWhileItsCredentialIsAway(t *testing.T) {

@@ -117,17 +117,19 @@ func (st *starting) pull(ctx context.Context) (images.Image, *startFailure) {
 }
 
 // pullFailure is the failed start of a container whose image is missing. A pod whose pull secrets or
-// credentials could not be read tries again soon: once it has them, its pull is not delayed (IN15).
+// credentials could not be read tries again soon: once it has them, its pull is not delayed (IN15). It is not
+// looked at for its back-off: with other credentials each time, each look would be a pull.
 func (st *starting) pullFailure(err error) *startFailure {
 	f := &startFailure{name: st.spec.Name, reason: images.ErrImagePull, message: err.Error(), err: err}
+	lacking := st.secretsMissing || st.credentialsMissing
 	var e *images.Error
 	if errors.As(err, &e) {
 		f.reason, f.message, f.retryAt, f.held = e.Reason, e.Message, e.RetryAt, !e.RetryAt.IsZero()
-		if e.BackOff > 0 {
+		if e.BackOff > 0 && !lacking {
 			f.lookAt = st.m.options.Clock.Now().Add(min(backOffSeen, e.BackOff/2))
 		}
 	}
-	if st.secretsMissing || st.credentialsMissing {
+	if lacking {
 		f.err = st.m.waits(err)
 		if soon := st.m.options.Clock.Now().Add(st.m.options.ObjectRetry); f.retryAt.After(soon) {
 			f.retryAt = soon
