@@ -81,6 +81,39 @@ func TestPreStopFindsThePod(t *testing.T) {
 	}
 }
 
+// spec/runtime.md 15.3: an httpGet hook whose pod's address could not be read, as the connection to the runtime was
+// lost meanwhile, was not made: the next kill makes it.
+func TestPreStopRunsAgainIfTheAddressWasNotRead(t *testing.T) {
+	for method, from := range map[fake.Method]int{fake.ListPodSandbox: 2, fake.PodSandboxStatus: 1} { // the kill lists first
+		t.Run(string(method), func(t *testing.T) {
+			got := &requests{}
+			server := httptest.NewServer(got)
+			defer server.Close()
+			w := newWorldOn(t, fake.Options{PodIPs: netip.MustParsePrefix("127.0.0.0/16")})
+			pod := newPod(func(p *v1.Pod) {
+				p.Spec.TerminationGracePeriodSeconds = ptr.To[int64](30)
+				p.Spec.Containers[0].Lifecycle = preStop(v1.LifecycleHandler{HTTPGet: &v1.HTTPGetAction{
+					Path: "/bye", Port: intstr.FromInt32(int32(server.Listener.Addr().(*net.TCPAddr).Port)),
+				}})
+			})
+			w.syncAll(pod)
+			w.fake.Inject(fake.Fault{Match: fake.Match{Method: method}, From: from, Times: 1, Effect: fake.Effect{Err: runtime.ErrUnavailable}})
+			for _, stop := range []fake.Method{fake.StopContainer, fake.StopPodSandbox} {
+				w.fake.Inject(fake.Fault{Match: fake.Match{Method: stop}, Times: 1, Effect: fake.Effect{Err: runtime.ErrUnavailable}})
+			}
+			if err := w.m.KillPod(t.Context(), pod, nil, nil); err == nil {
+				t.Fatal("the first kill stopped the pod")
+			}
+			if err := w.m.KillPod(t.Context(), pod, nil, nil); err != nil {
+				t.Fatal(err)
+			}
+			if len(got.all) != 1 {
+				t.Errorf("requests %q, want one", got.all)
+			}
+		})
+	}
+}
+
 // spec/runtime.md 15: a hook on the node's network goes where the node is when it runs, although
 // the node's address changed while the pod's image was pulled.
 func TestPostStartFollowsTheNodesAddress(t *testing.T) {

@@ -150,7 +150,8 @@ func (m *Manager) runPreStop(ctx context.Context, t *target, run *hookRun, limit
 		m.options.Events.Eventf(t.ref, v1.EventTypeWarning, "FailedPreStopHook", "PreStopHook failed%s", refusal(err))
 		m.options.Logger.Info("PreStop hook failed", "podUID", t.podUID, "container", t.name, "error", err.Error())
 	}
-	// A hook that was not sent to the runtime never reached the container.
-	m.endPreStop(t.podUID, t.id, run, cri.Class(err) != runtime.ErrUnavailable || cri.MayHaveActed(err))
+	// The runtime runs only commands: a hook that was not sent to it never reached the container, nor did an httpGet
+	// hook whose pod's address could not be read.
+	m.endPreStop(t.podUID, t.id, run, cri.Class(err) != runtime.ErrUnavailable || t.preStop.Exec != nil && cri.MayHaveActed(err))
 	return wait
 }
