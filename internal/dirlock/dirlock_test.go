@@ -90,6 +90,29 @@ func TestRival(t *testing.T) {
 	}
 }
 
+// The pods of a folder keep their owner (spec/runtime.md 1.11), so the text offers another one only for a folder without pods.
+func TestRivalOfAFolderWithPods(t *testing.T) {
+	for _, pods := range []bool{false, true} {
+		ours, theirs := t.TempDir(), t.TempDir()
+		if pods {
+			if err := os.MkdirAll(filepath.Join(ours, "pods", "uid"), 0o750); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, dir := range []string{ours, theirs} {
+			lock, err := dirlock.AcquireRoot(dir, "a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = lock.Release() })
+		}
+		err := dirlock.Rival(theirs, ours, "a")
+		if !errors.Is(err, dirlock.ErrSameOwner) || strings.Contains(err.Error(), "drain") != pods || strings.Contains(err.Error(), "Node.Name") == pods {
+			t.Errorf("pods %t: %v", pods, err)
+		}
+	}
+}
+
 // An engine that could not record its owner may be a rival: the text says no more than that.
 func TestRivalWithoutARecord(t *testing.T) {
 	ours, theirs := t.TempDir(), t.TempDir()

@@ -28,6 +28,9 @@ func Rival(theirs, ours, owner string) error {
 		return fmt.Errorf("%w, or may: the engine on %s could not record its OwnerID, and would stop what this one starts if it is %q too; end that engine, or free space on its disk and start it again",
 			ErrSameOwner, theirs, owner)
 	}
-	return fmt.Errorf("%w: the engine on %s has the OwnerID %q too, and would stop what this one starts; end that engine, or give this one another Node.OwnerID or Node.Name",
-		ErrSameOwner, theirs, owner)
+	way := "end that engine, or give this one another Node.OwnerID or Node.Name"
+	if tenant(ours) != "" { // another owner would be refused
+		way = fmt.Sprintf("end that engine; to run both later, first drain the node on %s under this ID, remove that folder, and give this engine another Node.OwnerID", ours)
+	}
+	return fmt.Errorf("%w: the engine on %s has the OwnerID %q too, and would stop what this one starts; %s", ErrSameOwner, theirs, owner, way)
 }
