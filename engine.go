@@ -38,6 +38,8 @@ var (
 	// ErrSameOwner, wrapped in the error of Run: another engine, on another RootDir,
 	// runs pods under the same Node.OwnerID at the same runtime.
 	ErrSameOwner = dirlock.ErrSameOwner
+	// ErrOtherOwner, wrapped in the error of Run: the RootDir holds pods of another Node.OwnerID.
+	ErrOtherOwner = dirlock.ErrOtherOwner
 )
 
 // Engine keeps the pods its sources desire running at one container runtime.

@@ -50,7 +50,7 @@ func (p *parts) components() []lifecycle.Component {
 // for an end that was requested, otherwise what went wrong. A second call returns
 // [ErrRunning]. If another engine uses the RootDir, or a LogDir outside of it, the error wraps
 // [ErrInUse]; if another engine runs pods with the same OwnerID at the same runtime, it wraps
-// [ErrSameOwner].
+// [ErrSameOwner]; if the RootDir holds pods of another OwnerID, [ErrOtherOwner].
 func (e *Engine) Run(ctx context.Context) error {
 	if !e.started.CompareAndSwap(false, true) {
 		return ErrRunning

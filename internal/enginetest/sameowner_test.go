@@ -49,6 +49,11 @@ func TestSecondEngineOfAnOwnerEnds(t *testing.T) {
 		moved.phase("uid-c", v1.PodRunning, time.Minute)
 		first.stop()
 
+		// The folder with the pods of n1 is for no other owner (1.11).
+		if err := newRig(t, rt, root, func(c *podwright.Config) { c.Node.OwnerID = "other" }).engine.Run(t.Context()); !errors.Is(err, podwright.ErrOtherOwner) {
+			t.Errorf("1.11: Run: %v", err)
+		}
+
 		third := newRig(t, rt, t.TempDir()).start()
 		third.set(newPod("b"))
 		third.phase("uid-b", v1.PodRunning, time.Minute)
