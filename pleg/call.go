@@ -29,7 +29,7 @@ const (
 
 // limits of a bounded call, which may be a chain of calls of the runtime: it is asked to end when one of
 // these gets no answer for run (0 means never), and written off linger later; when the caller's context
-// ends, it is written off after stop. waiting, if not nil, is called when it has not returned after
+// ends, it is written off after stop. waiting, if not nil, is called when one of them gets no answer for
 // patience, which is shorter than run.
 type limits struct {
 	run, linger, stop time.Duration
@@ -143,12 +143,12 @@ func bounded[T any](ctx context.Context, c clock.Clock, l limits, tally *lostCal
 // await waits for the result of a call, its limit, or the end of ctx.
 func await[T any](ctx context.Context, c clock.Clock, l limits, done <-chan T, answers <-chan struct{}) (result T, end ending) {
 	var impatient, limit <-chan time.Time
+	var patience, timer clock.Timer
 	if l.waiting != nil {
-		timer := c.NewTimer(l.patience)
-		defer timer.Stop()
-		impatient = timer.C()
+		patience = c.NewTimer(l.patience)
+		defer patience.Stop()
+		impatient = patience.C()
 	}
-	var timer clock.Timer
 	if l.run > 0 {
 		timer = c.NewTimer(l.run)
 		defer timer.Stop()
@@ -164,6 +164,9 @@ func await[T any](ctx context.Context, c clock.Clock, l limits, done <-chan T, a
 			l.wait()
 		case <-answers:
 			timing.Restart(timer, l.run)
+			if l.waiting != nil {
+				timing.Restart(patience, l.patience)
+			}
 		case <-limit:
 			if timing.Renew(answers, timer, l.run) {
 				continue

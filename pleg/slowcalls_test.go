@@ -2,9 +2,13 @@ package pleg
 
 import (
 	"context"
+	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // slow is a hook that makes calls take their time.
@@ -57,4 +61,42 @@ func TestManySlowCallsAreNoTimeout(t *testing.T) {
 			})
 		})
 	}
+}
+
+// B1: a runtime that answers, however slowly, gets no more readings at once than there are places.
+func TestSlowAnswersKeepTheLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Options{})
+		for i := range 40 {
+			b.pod(types.UID(fmt.Sprintf("p%02d", i)), "c", "d", "e")
+		}
+		var mu sync.Mutex
+		asked, most := 0, 0
+		ask := func(n int) {
+			mu.Lock()
+			defer mu.Unlock()
+			asked += n
+			most = max(most, asked)
+		}
+		b.fail(func(ctx context.Context, method, _ string) error {
+			if method != "PodSandboxStatus" && method != "ContainerStatus" {
+				return nil
+			}
+			ask(1)
+			defer ask(-1)
+			pass(300 * time.Millisecond)
+			return nil
+		})
+		defer b.run()()
+		pass(10 * time.Second)
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		if most != 8 {
+			b.t.Errorf("%d readings at once, want 8", most)
+		}
+		if n := len(b.events()); n != 40 {
+			b.t.Errorf("%d pods were read, want 40", n)
+		}
+	})
 }
