@@ -65,8 +65,11 @@ func TestAPIServerEvents(t *testing.T) {
 // until waits until the server has events, as "name reason xcount".
 func until(t *testing.T, operator kubernetes.Interface, what string, want ...string) {
 	t.Helper()
+	// A server that accepts and sends nothing must not hang the test.
+	ctx, cancel := context.WithTimeout(t.Context(), patience.Of(time.Minute))
+	defer cancel()
 	patience.Within(t, time.Minute, what, func() error {
-		list, err := operator.CoreV1().Events("default").List(t.Context(), metav1.ListOptions{})
+		list, err := operator.CoreV1().Events("default").List(ctx, metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -181,8 +181,11 @@ func realAgent(t *testing.T, config *rest.Config, rt *fake.Runtime) (*agent, fun
 // moment after it has made the pod.
 func (r *real) known(t *testing.T, pod *v1.Pod) *v1.Pod {
 	t.Helper()
+	// A server that accepts and sends nothing must not hang the test.
+	ctx, cancel := context.WithTimeout(t.Context(), patience.Of(time.Minute))
+	defer cancel()
 	patience.Within(t, time.Minute, "the node may read "+pod.Name, func() error {
-		got, err := r.CoreV1().Pods(pod.Namespace).Get(t.Context(), pod.Name, metav1.GetOptions{})
+		got, err := r.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
 		if err == nil && got.UID != pod.UID {
 			err = fmt.Errorf("its UID is %s, want %s", got.UID, pod.UID)
 		}
