@@ -61,6 +61,9 @@ func take(dir string) (*Lock, error) {
 }
 
 // note writes the owner into the lock file. On a disk that cannot be written, the owner is not recorded; see [Holder].
+//
+// It does not sync: on a disk that does not answer, Run could not end before it has begun. A loss of power may leave no
+// note or one of zeros, which count as none (see tenant).
 func (l *Lock) note(owner string) {
 	f := l.files[0]
 	if noted, err := read(f); err == nil && noted == owner {
@@ -68,7 +71,6 @@ func (l *Lock) note(owner string) {
 	}
 	if f.Truncate(0) == nil { // fails for a folder
 		_, _ = f.WriteAt([]byte(owner), 0)
-		_ = f.Sync() // before a sandbox is made for the owner
 	}
 }
 
