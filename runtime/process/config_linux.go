@@ -142,7 +142,8 @@ func resolveUser(root string, sc *runtimeapi.LinuxContainerSecurityContext) (*la
 	if os.Geteuid() != 0 {
 		return nil, checkOwnUser(sc)
 	}
-	if uid == nil && name == "" && len(sc.GetSupplementalGroups()) == 0 {
+	strict := sc.GetSupplementalGroupsPolicy() == runtimeapi.SupplementalGroupsPolicy_Strict
+	if uid == nil && name == "" && len(sc.GetSupplementalGroups()) == 0 && !strict { // strict: without the agent's groups
 		return nil, nil
 	}
 	files, err := launch.OpenRoot(root)
@@ -162,7 +163,7 @@ func resolveUser(root string, sc *runtimeapi.LinuxContainerSecurityContext) (*la
 	if gid != nil {
 		user.GID = uint32(gid.GetValue())
 	}
-	if sc.GetSupplementalGroupsPolicy() == runtimeapi.SupplementalGroupsPolicy_Strict {
+	if strict {
 		user.Groups = nil
 	}
 	for _, g := range sc.GetSupplementalGroups() {

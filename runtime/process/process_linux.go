@@ -308,7 +308,8 @@ func (r *Runtime) Version(ctx context.Context, _ string) (*runtimeapi.VersionRes
 	}, nil
 }
 
-// Status reports the runtime and its network as ready: the network is the host's.
+// Status reports the runtime and its network as ready: the network is the host's. Only as root can a container be without
+// the agent's groups.
 func (r *Runtime) Status(ctx context.Context, _ bool) (*runtimeapi.StatusResponse, error) {
 	leave, err := r.enter(ctx)
 	if err != nil {
@@ -320,5 +321,5 @@ func (r *Runtime) Status(ctx context.Context, _ bool) (*runtimeapi.StatusRespons
 			{Type: runtimeapi.RuntimeReady, Status: true},
 			{Type: runtimeapi.NetworkReady, Status: true},
 		},
-	}}, nil
+	}, Features: &runtimeapi.RuntimeFeatures{SupplementalGroupsPolicy: os.Geteuid() == 0}}, nil
 }

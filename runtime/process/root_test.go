@@ -193,6 +193,24 @@ func TestUsers(t *testing.T) {
 	})
 }
 
+// spec/runtime.md 3.5: with the policy Strict a container has neither the groups of the agent nor those of its image. Status says
+// so of an agent that runs as root; another one cannot take its own groups from a container.
+func TestStrictGroups(t *testing.T) {
+	root, able := t.TempDir(), os.Geteuid() == 0
+	must(t, os.Mkdir(filepath.Join(root, "etc"), 0o755))
+	must(t, os.WriteFile(filepath.Join(root, "etc/passwd"), []byte("root:x:0:0::/:/bin/sh\n"), 0o644))
+	must(t, os.WriteFile(filepath.Join(root, "etc/group"), []byte("disk:x:6:root\n"), 0o644))
+	strict := &runtimeapi.LinuxContainerSecurityContext{SupplementalGroupsPolicy: runtimeapi.SupplementalGroupsPolicy_Strict}
+	user, err := resolveUser(root, strict)
+	if err != nil || (user != nil) != able || able && (user.UID != 0 || user.GID != 0 || len(user.Groups) != 0) {
+		t.Errorf("runs as %+v, %v; as nil it has the agent's groups", user, err)
+	}
+	status, err := newRuntime(t, Supervisor{}).Status(t.Context(), false)
+	if err != nil || status.GetFeatures().GetSupplementalGroupsPolicy() != able {
+		t.Errorf("Status: %v, %v", status, err)
+	}
+}
+
 // An agent without privileges runs containers of image host, and says what it
 // cannot do.
 func TestUnprivilegedAgent(t *testing.T) {
@@ -213,6 +231,9 @@ func TestUnprivilegedAgent(t *testing.T) {
 	}
 	eachMode(t, func(t *testing.T, supervisor Supervisor) {
 		r := newRuntime(t, supervisor)
+		if status, err := r.Status(t.Context(), false); err != nil || status.GetFeatures().GetSupplementalGroupsPolicy() {
+			t.Errorf("Status: %v, %v; it cannot take its groups from a container", status, err)
+		}
 		data := t.TempDir()
 		container, command := inImage(t, r, "host", "ls -d "+data, func(c *runtimeapi.ContainerConfig) {
 			c.Mounts = []*runtimeapi.Mount{{ContainerPath: data, HostPath: data}}
