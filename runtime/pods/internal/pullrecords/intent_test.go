@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/go-logr/logr/funcr"
+
 	"github.com/podwright/podwright/runtime/pods/internal/credentials"
 	"github.com/podwright/podwright/runtime/pods/internal/pullrecords"
 )
@@ -79,5 +81,32 @@ func TestUnreadableIntentForcesPulls(t *testing.T) {
 		if b.intents() != 0 || b.may() || !b.may(a) {
 			t.Errorf("9.9: intent %q is not replaced by the next pull", text)
 		}
+	}
+}
+
+// An intent that cannot be read is logged once, not at each start, and while no other pull waits for the logger.
+func TestUnreadableIntentIsLoggedOnce(t *testing.T) {
+	b := newBench(t, pullrecords.Policy{})
+	b.begin() // the agent is killed
+	files, err := filepath.Glob(filepath.Join(b.store.(pullrecords.FileStore).Dir, "pulling", "*"))
+	if err != nil || len(files) != 1 || os.WriteFile(files[0], nil, 0o600) != nil {
+		t.Fatal(files, err)
+	}
+	lines := 0
+	b.l = pullrecords.New(pullrecords.Policy{}, b.store, funcr.New(func(string, string) {
+		lines++
+		b.begin().End(pullrecords.Outcome{}) // would wait without end
+	}, funcr.Options{}))
+	damage := func() {
+		if err := os.WriteFile(files[0], nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.may()
+	damage()
+	b.may()
+	b.may()
+	if lines != 1 {
+		t.Errorf("logged %d times", lines)
 	}
 }

@@ -32,6 +32,8 @@ type Ledger struct {
 	written, absent map[string]bool
 	// missing are the images of intents that it did not find.
 	missing map[string]bool
+	// unread is what was last logged about intents that cannot be read, empty if all can.
+	unread string
 	// due is true if something was noted since then.
 	due bool
 }
@@ -242,9 +244,15 @@ func (l *Ledger) intents(ctx context.Context) (images []string, unread bool, err
 	if err := l.take(ctx); err != nil {
 		return nil, false, err
 	}
-	defer l.done()
 	images, err = l.store.Intents() // those of the pulls in progress, too
+	text := ""
 	if err != nil {
+		text = err.Error()
+	}
+	news := text != l.unread
+	l.unread = text
+	l.done()
+	if err != nil && news {
 		l.logger.Error(err, "The note of a pull cannot be read, images without a record will be pulled again")
 	}
 	return images, err != nil, nil
