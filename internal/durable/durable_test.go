@@ -197,8 +197,14 @@ func TestReadRefusesWhatIsNoSmallFile(t *testing.T) {
 			}
 		}
 	}
-	if text, err := durable.ReadFile(os.DevNull, 8); err != nil || len(text) != 0 {
-		t.Errorf("%s: %q, %v", os.DevNull, text, err)
+	link := filepath.Join(dir, "link")
+	if err := os.Symlink(os.DevNull, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{os.DevNull, link} {
+		if text, err := durable.ReadFile(name, 8); err != nil || len(text) != 0 {
+			t.Errorf("%s: %q, %v", name, text, err)
+		}
 	}
 	if _, err := durable.ReadFile(filepath.Join(dir, "none"), 8); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
