@@ -56,3 +56,23 @@ func TestUnreadableContainerIsKilled(t *testing.T) {
 		})
 	}
 }
+
+// A copy of a container's folder, as an operator makes it, says which process the container is. That process is not
+// the copy's.
+func TestCopyOfAContainerKillsNothing(t *testing.T) {
+	eachMode(t, func(t *testing.T, supervisor Supervisor) {
+		a := startAgent(t, supervisor.enabled(), "trap 'echo term; exit' TERM; echo up; sleep 1000")
+		a.kill(t)
+		dir := a.root + "/" + containersDir + "/" + a.container
+		must(t, os.Mkdir(dir+".bak", 0o700))
+		for _, name := range []string{containerFile, startedFile} {
+			data, err := os.ReadFile(dir + "/" + name)
+			must(t, err)
+			must(t, os.WriteFile(dir+".bak/"+name, data, 0o600))
+		}
+		r := openRuntime(t, a.root, supervisor)
+		waitLine(t, r, a.container, "up")
+		must(t, r.StopContainer(t.Context(), a.container, 30))
+		waitLine(t, r, a.container, "term")
+	})
+}

@@ -110,7 +110,8 @@
 // its container when the agent was killed, and is not done 10 s after the next agent's
 // start, is killed: it could start the container after its end was reported.
 // Close leaves everything running. A container whose record cannot be read is not shown, as
-// its pod cannot be told: New kills what runs of it.
+// its pod cannot be told: New kills what runs of it. A folder whose record is of another
+// container, a copy, is skipped.
 //
 // # Images
 //

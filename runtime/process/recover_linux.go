@@ -91,8 +91,9 @@ func (r *Runtime) readContainers() (starting map[string]*container, err error) {
 				r.log.Error(err, "Cannot remove the rest of a container", "folder", dir)
 			}
 			continue
-		case err == nil && record.ID != e.Name():
-			err = fmt.Errorf("record in %s is of container %q", dir, record.ID)
+		case err == nil && record.ID != e.Name(): // a copy: the process it names is that of the other folder
+			r.log.Error(fmt.Errorf("its record is of container %q", record.ID), "Skipping a container's folder", "folder", dir)
+			continue
 		}
 		if err != nil {
 			r.log.Error(err, "Skipping a container: its record cannot be read; what runs of it is killed", "folder", dir)
