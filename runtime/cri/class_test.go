@@ -38,6 +38,8 @@ func TestCallsThatMayHaveActed(t *testing.T) {
 		"no connection":                {dialing, false},
 		"no connection, of the client": {&cri.Error{Op: "ExecSync", Code: codes.Unavailable, Err: dialing}, false},
 		"not sent":                     {runtime.ErrNotSent, false},
+		"no connection, cut at once":   {status.Error(codes.Unavailable, `connection error: desc = "error reading server preface: EOF"`), false},
+		"no connection, not taken":     {status.Error(codes.Unavailable, `connection error: desc = "transport: failed to write client preface: EPIPE"`), false},
 		"connection lost":              {status.Error(codes.Unavailable, "error reading from server: EOF"), true},
 		"plain":                        {errors.New("x"), false},
 		"exit code":                    {&runtime.ExitError{Code: 1}, false},

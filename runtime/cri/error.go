@@ -72,5 +72,10 @@ const dialing = "transport: Error while dialing: "
 // notSent reports whether gRPC had no connection for the call. It says so only in its text.
 func notSent(err error) bool {
 	s, ok := status.FromError(err)
-	return ok && s.Code() == codes.Unavailable && strings.Contains(s.Message(), dialing)
+	if !ok || s.Code() != codes.Unavailable {
+		return false
+	}
+	return strings.Contains(s.Message(), dialing) ||
+		strings.Contains(s.Message(), "error reading server preface: ") || // it was cut while it was made
+		strings.Contains(s.Message(), "transport: failed to write client preface: ")
 }
