@@ -219,7 +219,7 @@ func (r *Runtime) enter(ctx context.Context) (leave func(), err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
-		return nil, errClosed()
+		return nil, fmt.Errorf("the process runtime is closed: %w", runtime.ErrNotSent)
 	}
 	r.work.Add(1)
 	return r.work.Done, nil

@@ -22,6 +22,7 @@ import (
 
 	"github.com/podwright/podwright/internal/durable"
 	"github.com/podwright/podwright/internal/patience"
+	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/process/internal/osproc"
 )
 
@@ -361,6 +362,9 @@ func TestFolderInUse(t *testing.T) {
 		t.Fatal("a second runtime opened the folder")
 	}
 	must(t, r.Close(t.Context()))
+	if _, err := r.Version(t.Context(), ""); !errors.Is(err, runtime.ErrNotSent) {
+		t.Errorf("a call of a closed runtime: %v, want ErrNotSent", err)
+	}
 	openRuntime(t, r.root, Supervisor{})
 }
 
