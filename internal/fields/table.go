@@ -118,7 +118,7 @@ func securityRows() []Row {
 		{pod, "appArmorProfile", Honoured, "where the kernel enforces it; otherwise refused: AppArmor", "syncloop/admission/abilities.go Able", admissT + "TestAbleRefusesWhatTheNodeCannotDo"},
 		{pod, "windowsOptions", NoEffect, windows, "", ""},
 		{pod, "supplementalGroups fsGroup", Honoured, "", config + "sandbox.go groups", configT + "TestSandboxConfigFollowsThePod"},
-		{pod, "supplementalGroupsPolicy", Honoured, "Strict where the runtime can; otherwise refused: SupplementalGroupsPolicyNotSupported", "syncloop/admission/abilities.go Able", engineT + "TestPodsNeverRunWithoutWhatTheyAskFor"},
+		{pod, "supplementalGroupsPolicy", Honoured, "Strict where the runtime can (`runtime/process`: as root); otherwise refused: SupplementalGroupsPolicyNotSupported", "syncloop/admission/abilities.go Able", engineT + "TestPodsNeverRunWithoutWhatTheyAskFor"},
 		{pod, "sysctls", Honoured, "", config + "sysctl.go CheckSysctls", configT + "TestCheckSysctls"},
 		{pod, "fsGroupChangePolicy", Honoured, "", "runtime/pods/podvolumes.go giveToGroup", podsT + "TestPluginFSGroup"},
 		{pod, "seLinuxChangePolicy", NoEffect, "files are relabelled by the runtime, as Recursive says; MountOption is for volume managers", "", ""},
