@@ -47,23 +47,29 @@ var kills = map[string]func(w *world, pod *v1.Pod, results probes) error{
 	},
 }
 
+// asking returns a preStop hook that asks a server, and the requests that this gets until the test ends.
+func asking(t *testing.T) (got *requests, hook *v1.Lifecycle) {
+	got = &requests{}
+	server := httptest.NewServer(got)
+	t.Cleanup(server.Close)
+	return got, preStop(v1.LifecycleHandler{HTTPGet: &v1.HTTPGetAction{
+		Path: "/bye", Port: intstr.FromInt32(int32(server.Listener.Addr().(*net.TCPAddr).Port)),
+	}})
+}
+
 // spec/runtime.md 15: a preStop hook without a host reaches the pod whichever way its
 // container comes to be stopped, on the node's network too.
 func TestPreStopFindsThePod(t *testing.T) {
 	for name, kill := range kills {
 		for network, host := range map[string]bool{"pod network": false, "host network": true} {
 			t.Run(name+"/"+network, func(t *testing.T) {
-				got := &requests{}
-				server := httptest.NewServer(got)
-				defer server.Close()
+				got, hook := asking(t)
 				results := probes{}
 				var w *world
 				pod := newPod(func(p *v1.Pod) {
 					p.Spec.HostNetwork = host
 					p.Spec.TerminationGracePeriodSeconds = ptr.To[int64](30)
-					p.Spec.Containers[0].Lifecycle = preStop(v1.LifecycleHandler{HTTPGet: &v1.HTTPGetAction{
-						Path: "/bye", Port: intstr.FromInt32(int32(server.Listener.Addr().(*net.TCPAddr).Port)),
-					}})
+					p.Spec.Containers[0].Lifecycle = hook
 				})
 				w = newWorldOn(t, fake.Options{PodIPs: netip.MustParsePrefix("127.0.0.0/16")}, func(o *pods.Options) {
 					o.HostIPs = func() []string { return []string{"127.0.0.1"} }
@@ -86,15 +92,11 @@ func TestPreStopFindsThePod(t *testing.T) {
 func TestPreStopRunsAgainIfTheAddressWasNotRead(t *testing.T) {
 	for method, from := range map[fake.Method]int{fake.ListPodSandbox: 2, fake.PodSandboxStatus: 1} { // the kill lists first
 		t.Run(string(method), func(t *testing.T) {
-			got := &requests{}
-			server := httptest.NewServer(got)
-			defer server.Close()
+			got, hook := asking(t)
 			w := newWorldOn(t, fake.Options{PodIPs: netip.MustParsePrefix("127.0.0.0/16")})
 			pod := newPod(func(p *v1.Pod) {
 				p.Spec.TerminationGracePeriodSeconds = ptr.To[int64](30)
-				p.Spec.Containers[0].Lifecycle = preStop(v1.LifecycleHandler{HTTPGet: &v1.HTTPGetAction{
-					Path: "/bye", Port: intstr.FromInt32(int32(server.Listener.Addr().(*net.TCPAddr).Port)),
-				}})
+				p.Spec.Containers[0].Lifecycle = hook
 			})
 			w.syncAll(pod)
 			w.fake.Inject(fake.Fault{Match: fake.Match{Method: method}, From: from, Times: 1, Effect: fake.Effect{Err: runtime.ErrUnavailable}})
@@ -139,15 +141,11 @@ func TestPostStartFollowsTheNodesAddress(t *testing.T) {
 // spec/runtime.md 15, 15.1: so does the preStop hook of a container whose postStart hook
 // failed.
 func TestPreStopAfterFailedPostStartFindsThePod(t *testing.T) {
-	got := &requests{}
-	server := httptest.NewServer(got)
-	defer server.Close()
+	got, hook := asking(t)
 	w := newWorldOn(t, fake.Options{PodIPs: netip.MustParsePrefix("127.0.0.0/16")})
 	pod := newPod(func(p *v1.Pod) {
 		p.Spec.TerminationGracePeriodSeconds = ptr.To[int64](30)
-		p.Spec.Containers[0].Lifecycle = preStop(v1.LifecycleHandler{HTTPGet: &v1.HTTPGetAction{
-			Path: "/bye", Port: intstr.FromInt32(int32(server.Listener.Addr().(*net.TCPAddr).Port)),
-		}})
+		p.Spec.Containers[0].Lifecycle = hook
 		p.Spec.Containers[0].Lifecycle.PostStart = &v1.LifecycleHandler{}
 	})
 	if r := w.sync(pod); starts(r)[0].Reason != "PostStartHookError" {
@@ -160,9 +158,7 @@ func TestPreStopAfterFailedPostStartFindsThePod(t *testing.T) {
 
 // spec/runtime.md 15, 21.5: so does that of a container that restarts to be resized.
 func TestPreStopBeforeAResizeFindsThePod(t *testing.T) {
-	got := &requests{}
-	server := httptest.NewServer(got)
-	defer server.Close()
+	got, hook := asking(t)
 	w := newResizeWorld(t, false)
 	w.opts.HostIPs = func() []string { return []string{"127.0.0.1"} }
 	w.reload()
@@ -171,9 +167,7 @@ func TestPreStopBeforeAResizeFindsThePod(t *testing.T) {
 		pod.Spec.HostNetwork = true
 		c := &pod.Spec.Containers[0]
 		c.ResizePolicy = []v1.ContainerResizePolicy{{ResourceName: v1.ResourceMemory, RestartPolicy: v1.RestartContainer}}
-		c.Lifecycle = preStop(v1.LifecycleHandler{HTTPGet: &v1.HTTPGetAction{
-			Path: "/bye", Port: intstr.FromInt32(int32(server.Listener.Addr().(*net.TCPAddr).Port)),
-		}})
+		c.Lifecycle = hook
 		return pod
 	}
 	w.to(sized("1 1000"))
